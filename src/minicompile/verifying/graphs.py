@@ -11,8 +11,10 @@ from minicompile.torch_private.known_values import changes_arguments
 from minicompile.torch_private.names import owner
 from minicompile.verifying import random_numbers
 from minicompile.verifying.blocks import Unable
+from minicompile.verifying.stand_ins import STAND_INS
 
 CPU = torch.device("cpu")
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 Kernels = Callable[[str, dict[str, Any]], Any]
 KEEPING = ("aten.clone.default", "aten.reshape.default", "aten._unsafe_view.default", "aten.contiguous.default",
            "aten.alias.default", "aten.detach.default", "aten.lift_fresh_copy.default",
@@ -23,7 +25,18 @@ HOLE = -100  # what a loss looks past
 
 
 def on_cpu(value: Any) -> Any:
+    """A device, or a graph that names some, on the CPU."""
+    if isinstance(value, fx.GraphModule):
+        return _graph_on_cpu(value)
     return CPU if isinstance(value, torch.device) else value
+
+
+def _graph_on_cpu(module: fx.GraphModule) -> fx.GraphModule:
+    made = fx.Graph()
+    made.output(made.graph_copy(module.graph, {}))
+    for node in made.nodes:
+        node.args, node.kwargs = fx.node.map_aggregate((node.args, node.kwargs), on_cpu)  # type: ignore[assignment]
+    return fx.GraphModule(module, made)
 
 
 def here(value: Any) -> Any:
@@ -80,13 +93,13 @@ class Values(fx.Interpreter):
         return here(super().fetch_attr(target))
 
     def call_function(self, target: Any, args: tuple, kwargs: dict) -> Any:
-        args, kwargs = owner("tree_map").tree_map(on_cpu, (args, kwargs))
         name = str(target)
         if name == "cond":
             return self._both(*args[:4])
+        args, kwargs = owner("tree_map").tree_map(on_cpu, (args, kwargs))
         if name.startswith("triton_kernel_wrapper") and self.kernels is not None:
             return self.kernels(name, kwargs)
-        instead = RANDOM.get(name.removesuffix(".default"))
+        instead = RANDOM.get(name.removesuffix(".default")) or STAND_INS.get(name)
         if instead is not None:
             return instead(*args, **kwargs)
         made = super().call_function(target, args, kwargs)
@@ -189,13 +202,27 @@ def hint(size: Any) -> int:
     return int(found)
 
 
+def all_laid(nodes: Sequence[fx.Node], given: Sequence[Any]) -> dict[str, Any]:
+    """By input what a graph was given for it, where that is what the input takes."""
+    values = [node.meta.get("val") for node in nodes]
+    lengths: dict[str, int] = {}  # by symbol, of those that nobody knows before it runs
+    for value, one in zip(values, given, strict=True):
+        if isinstance(value, torch.Tensor) and type(one) in PLAIN_TENSORS and value.ndim == one.ndim:
+            lengths |= {str(size): int(length) for size, length in zip(value.size(), one.size(), strict=True)}
+    made = {}
+    for node, value, one in zip(nodes, values, given, strict=True):
+        number = lengths.get(str(value), one) if isinstance(one, torch.SymInt) else one
+        made[node.name] = laid(value, number)
+    return {name: one for name, one in made.items() if one is not None}
+
+
 def laid(wanted: Any, given: Any) -> Any:
     """What a graph was given, on the CPU and in the layout of an input; None where it is not what the input takes."""
     if isinstance(wanted, torch.Tensor) != isinstance(given, torch.Tensor):
         return None
     if not isinstance(wanted, torch.Tensor):
         return hint(given) if isinstance(given, torch.SymInt) else given
-    if type(given) not in (torch.Tensor, torch.nn.Parameter) or given.dtype != wanted.dtype:
+    if type(given) not in PLAIN_TENSORS or given.dtype != wanted.dtype:
         return None
     try:
         size, stride = [*map(hint, wanted.size())], [*map(hint, wanted.stride())]
@@ -216,8 +243,8 @@ def left_for(backward: fx.GraphModule, forward: fx.GraphModule, results: Sequenc
     if len(left) < len(takes):
         return {}
     takes.sort(key=lambda node: not isinstance(node.meta.get("val"), torch.Tensor))
-    made = {node.name: laid(node.meta.get("val"), one) for node, one in zip(takes, left, strict=True)}
-    return {} if any(one is None for one in made.values()) else made
+    made = all_laid(takes, left)
+    return made if len(made) == len(takes) else {}
 
 
 def made_up(
@@ -227,6 +254,7 @@ def made_up(
     highest: dict[str, int],
     holes: frozenset[str],
     known: Mapping[str, Any],
+    like: Mapping[str, Any],
 ) -> list[Any]:
     """Inputs of a graph's kind: `normal`, or `positive`; `own`, of which a number alone is 1, as a loss's gradient is.
 
@@ -237,6 +265,7 @@ def made_up(
         highest: integers are below it, by input.
         holes: inputs of which some integers are `HOLE`.
         known: inputs that are not made up.
+        like: inputs that the graph takes, for sizes that it does not know.
     """
     made: list[Any] = []
     for node in inputs_of(module):
@@ -244,7 +273,7 @@ def made_up(
         if node.name in known:
             made.append(known[node.name])
         elif isinstance(value, torch.Tensor):
-            size, stride = [*map(hint, value.size())], [*map(hint, value.stride())]
+            size, stride = _layout(value, like.get(node.name))
             made.append(_tensor(size, stride, value.dtype, kind, generator, highest.get(node.name, 2)))
             if node.name in holes:
                 here = torch.rand(made[-1].shape, generator=generator) < 0.2
@@ -254,6 +283,15 @@ def made_up(
         else:
             raise Unable("input")
     return made
+
+
+def _layout(value: torch.Tensor, like: Any) -> tuple[list[int], list[int]]:
+    try:
+        return [*map(hint, value.size())], [*map(hint, value.stride())]
+    except Unable:
+        if not isinstance(like, torch.Tensor):
+            raise
+        return [*like.size()], [*like.stride()]
 
 
 def _tensor(

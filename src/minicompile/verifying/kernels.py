@@ -6,14 +6,14 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import torch
 
 from minicompile.torch_private.names import owner
 from minicompile.verifying.blocks import Block, Memory, Pointer, Unable, block, pointer_to
-from minicompile.verifying.language import Plain, Program, helpers, libdevice, negated, tl, triton
+from minicompile.verifying.language import Plain, Program, converted, helpers, libdevice, negated, tl, triton
 
 BLOCK = 1 << 20  # elements of a block; more than that, and the grid has several programs
 SAMPLED, SEVERAL = 8, 64  # programs whose lines are kept, where there are more than several
@@ -68,11 +68,15 @@ class Trace(Program):
     def __init__(self, deadline: float) -> None:
         self.ran, self.deadline = Ran(), deadline
         self.number, self.keeps, self.line = 0, True, 0
+        self.described = False  # whether blocks come through descriptors, and are turned once they are there
 
     def at(self, line: int) -> None:
         self.line = line
         if time.monotonic() > self.deadline:
             raise Unable("time")
+
+    def makes_descriptor(self) -> None:
+        self.described = True
 
     def loaded(self, pointer: Pointer, mask: torch.Tensor | None) -> None:
         self.ran.loaded.add(pointer.memory.argument)
@@ -112,13 +116,14 @@ class Trace(Program):
         found.sort(key=lambda one: (one[0][0] == "r", {"z": 0, "y": 1, "x": 2}.get(one[0], 3), one[0]))
         made: list[tuple[int, torch.Tensor, tuple[int, ...]]] = []
         made += [(self.number, places, (count,)) for _, places, count in found]
-        for first in range(len(found)):
-            for last in range(first + 2, len(found) + 1):
-                together, sizes = torch.zeros((), dtype=torch.int64), []
-                for _, places, count in found[first:last]:
-                    together = together * count + places
-                    sizes.append(count)
-                made.append((self.number, together, tuple(sizes)))
+        for order in permutations(found) if self.described else (tuple(found),):
+            for first in range(len(order)):
+                for last in range(first + 2, len(order) + 1):
+                    together, sizes = torch.zeros((), dtype=torch.int64), []
+                    for _, places, count in order[first:last]:
+                        together = together * count + places
+                        sizes.append(count)
+                    made.append((self.number, together, tuple(sizes)))
         self.ran.natural.append(made)
 
 
@@ -197,10 +202,13 @@ def kernel_of(name: str, source: str) -> Kernel:
     """
     text = source.lstrip("\n")
     tree = ast.parse(text)
-    function = next(one for one in reversed(tree.body) if isinstance(one, ast.FunctionDef) and _is_jitted(one))
+    functions = [one for one in tree.body if isinstance(one, ast.FunctionDef) and _is_jitted(one)]
+    # what a user's kernel calls may stand before it or after
+    function = next((one for one in functions if _is_launched(one)), functions[-1])
     space: dict[str, Any] = {
         "tl": tl, "triton": triton, "libdevice": libdevice, "tl_math": libdevice, "triton_helpers": helpers(),
-        "__negated__": negated, "inf": float("inf"), "nan": float("nan"), "__file__": "", "math": libdevice,
+        "__negated__": negated, "__to__": converted, "inf": float("inf"), "nan": float("nan"), "__file__": "",
+        "math": libdevice,
     }  # fmt: skip
     anything = _Anything()
     told: dict[str, Any] = {}
@@ -211,7 +219,6 @@ def kernel_of(name: str, source: str) -> Kernel:
                 told[keyword.arg] = eval(compile(ast.Expression(keyword.value), "<told>", "eval"), {**stand_ins})
         if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Attribute):
             told["kind"] = decorator.func.attr
-    functions = [one for one in tree.body if isinstance(one, ast.FunctionDef) and _is_jitted(one)]
     names = [one.arg for one in function.args.args]
     for one in functions:
         plain = Plain().visit(one)
@@ -232,6 +239,12 @@ def kernel_of(name: str, source: str) -> Kernel:
 
 def _is_jitted(function: ast.FunctionDef) -> bool:
     return any("jit" in ast.unparse(one) for one in function.decorator_list)
+
+
+def _is_launched(function: ast.FunctionDef) -> bool:
+    """Whether Inductor tells how a function is launched."""
+    told = [one for one in function.decorator_list if isinstance(one, ast.Call)]
+    return any(keyword.arg == "triton_meta" for one in told for keyword in one.keywords)
 
 
 def run(kernel: Kernel, arguments: Sequence[Any], seconds: float) -> Ran:

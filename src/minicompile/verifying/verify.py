@@ -193,14 +193,15 @@ class _Verification:
         known, self.own = self._known()
         if unknown := graphs.unchecked(module, known[-1]):  # made up they could reach outside of memory
             raise Unable("integers", ", ".join(unknown))
-        highest, holes = self._valid_integers(module, known[-1])
+        highest, holes = self._valid_integers(module, known[-1], known[0])
         sizes = sorted({int(size) for node in module.graph.nodes for size in _sizes(node) if isinstance(size, int)})
         limits = (sizes[-1] if sizes else 2, sizes[len(sizes) // 2] if sizes else 2, 5)
         made: list[list[Any]] = []
         for number, kind in enumerate(("own" if self.own else "normal", "positive", "normal")):
             below = {name: max(1, min(one, limits[number])) for name, one in highest.items()}
             held = known[min(number, len(known) - 1)]
-            made.append(graphs.made_up(module, kind, generator, below, holes if number != 1 else frozenset(), held))
+            gaps = holes if number != 1 else frozenset[str]()
+            made.append(graphs.made_up(module, kind, generator, below, gaps, held, known[0]))
         return made
 
     def _known(self) -> tuple[list[dict[str, Any]], bool]:
@@ -219,14 +220,14 @@ class _Verification:
             return [*left, _whole_numbers(left[0] if left else {})], own and bool(left)
         if len(inputs) != len(self.live.given):
             return [{}], False
-        given = zip(inputs, self.live.given, strict=True)
-        found = {node.name: graphs.laid(node.meta.get("val"), one) for node, one in given}
-        there = {name: one for name, one in found.items() if one is not None}
-        own = bool(found) and len(there) == len(found)
+        there = graphs.all_laid(inputs, self.live.given)
+        own = bool(inputs) and len(there) == len(inputs)
         whole = _whole_numbers(there)
         return ([there, whole] if own else [whole]), own
 
-    def _valid_integers(self, module: fx.GraphModule, known: dict[str, Any]) -> tuple[dict[str, int], frozenset[str]]:
+    def _valid_integers(
+        self, module: fx.GraphModule, known: dict[str, Any], like: dict[str, Any]
+    ) -> tuple[dict[str, int], frozenset[str]]:
         """For each input of integers that are not known, the largest below which the graph can look up; with holes."""
         whole = [
             node.name
@@ -237,7 +238,7 @@ class _Verification:
         holes: frozenset[str] = frozenset()
 
         def runs(highest: dict[str, int], holes: frozenset[str]) -> bool:
-            inputs = graphs.made_up(module, "normal", torch.Generator().manual_seed(3), highest, holes, known)
+            inputs = graphs.made_up(module, "normal", torch.Generator().manual_seed(3), highest, holes, known, like)
             return self._runs(module, inputs)
 
         for name in whole[:6]:
@@ -289,14 +290,19 @@ class _Verification:
             if isinstance(one, torch.Tensor):
                 recorder.given(name, one)
 
-        met: set[tuple[int, str]] = set()
+        turns: dict[tuple[int, str], int] = {}
 
         def ended(call: wrappers.Call) -> None:
             key = call.line, call.kernel
-            self._met(key, call, candidates, key in met)
-            met.add(key)
+            turns[key] = turns.get(key, 0) + 1
+            self._met(key, call, candidates, turns[key] > 1)
 
-        recorder.after_call, recorder.branch = ended, branch
+        def had_part(call: wrappers.Call, name: str, tensor: torch.Tensor) -> None:
+            key = call.line, call.kernel
+            if turns[key] == 1:
+                self._met_content(self.found[key], name, tensor, candidates)
+
+        recorder.after_call, recorder.after_part, recorder.branch = ended, had_part, branch
         constants = {name: graphs.here(value) for name, value in self.live.constants.items()}
         run = wrappers.loaded(self.live.code, recorder, constants, self.library)
         results = run(copies)
@@ -348,16 +354,18 @@ class _Verification:
                 known.refused = "error"
                 known.call.detail = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         for name, content in call.contents.items():
-            before = known.stores.get(name) if run else None
-            matches = self._matched(content, candidates, among=[*before.matches] if before else None)
-            matches = {node: one for node, one in matches.items() if one.exact or not content.dtype.is_floating_point}
-            matches = _whole(matches)
-            lost = run > 0 and (before is None or not before.reduced)
-            reduced = (
-                {} if matches or lost else self._reduced(content, candidates, [*before.reduced] if before else None)
-            )
-            _note(known.stores, name, matches, content.numel(), run, reduced)
-            self._agree(content, matches, candidates)
+            self._met_content(known, name, content, candidates)
+
+    def _met_content(self, known: _CallFound, name: str, content: torch.Tensor, candidates: Candidates) -> None:
+        run = known.runs - 1
+        before = known.stores.get(name) if run else None
+        matches = self._matched(content, candidates, among=[*before.matches] if before else None)
+        matches = {node: one for node, one in matches.items() if one.exact or not content.dtype.is_floating_point}
+        matches = _whole(matches)
+        lost = run > 0 and (before is None or not before.reduced)
+        parts = {} if matches or lost else self._reduced(content, candidates, [*before.reduced] if before else None)
+        _note(known.stores, name, matches, content.numel(), run, parts)
+        self._agree(content, matches, candidates)
 
     def _matched(
         self, content: torch.Tensor, candidates: Candidates, terms: int = 0, among: list[str] | None = None

@@ -18,6 +18,7 @@ from minicompile.verifying import kernels, random_numbers
 from minicompile.verifying.blocks import Unable
 from minicompile.verifying.cpp import Library
 from minicompile.verifying.graphs import on_cpu
+from minicompile.verifying.stand_ins import on_this_machine
 
 LIBRARY = ("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quantized.")
 RENAMED = (
@@ -86,7 +87,9 @@ class Recorder:
         self.returned: list[str] = []
         self.alias: dict[str, str] = {}  # by a name that nothing was written under, whose memory it is
         self.branch: bool | None = None  # which branch of each condition runs
+        self.several: dict[str, Call] = {}  # by the name of several results the call that gave them
         self.after_call: Callable[[Call], None] = lambda call: None
+        self.after_part: Callable[[Call, str, torch.Tensor], None] = lambda call, name, tensor: None
 
     def allocation(self, tensor: torch.Tensor) -> int:
         storage = tensor.untyped_storage()
@@ -236,11 +239,20 @@ class Recorder:
         for name in targets:
             if isinstance(around.get(name), torch.Tensor):
                 self.wrote(call, name, around[name])
+            elif isinstance(around.get(name), tuple | list):
+                self.several[name] = call
         for name, held in before.items():
             now = around.get(name)
             if name not in call.writes and isinstance(now, torch.Tensor) and not _alike(now, held):
                 self.wrote(call, name, now)
         self.ended(call)
+
+    def part(self, name: str, of: str, around: dict[str, Any]) -> None:
+        """One of several results got a name of its own."""
+        call, tensor = self.several.get(of), around.get(name)
+        if call is not None and isinstance(tensor, torch.Tensor):
+            self.wrote(call, name, tensor)
+            self.after_part(call, name, tensor)
 
 
 def _kinds(marks: torch.Tensor) -> set[int]:
@@ -314,8 +326,10 @@ class _Told(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> Any:
         targets = [one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)]
         made = self._told(node, node.value, targets)
-        if self.inside and not made and isinstance(node.value, ast.Name) and targets:
-            return node
+        value = node.value
+        if self.inside and isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) and len(targets) == 1:
+            (told,) = ast.parse(f"__told__.part({targets[0]!r}, {value.value.id!r}, locals())").body
+            return [node, ast.copy_location(told, node)]
         return made or node
 
     def visit_Expr(self, node: ast.Expr) -> Any:
@@ -342,9 +356,13 @@ class _Told(ast.NodeTransformer):
             or ast.unparse(value.func) == "inductor_ops._alloc_from_pool"
         ):
             return None
-        names = sorted({one.id for one in ast.walk(value) if isinstance(one, ast.Name)})
+        text = ast.unparse(value)
+        if ast.unparse(value.func).startswith("torch.ops."):
+            value.func = ast.Call(ast.Name("__here__", ast.Load()), [value.func], [])
+            ast.fix_missing_locations(ast.copy_location(value.func, value))
+        names = sorted({one.id for one in ast.walk(value) if isinstance(one, ast.Name)} - {"__here__"})
         before = f"__before__ = __told__.before({names!r}, locals())"
-        after = f"__told__.after({node.lineno}, {ast.unparse(value)!r}, {targets!r}, locals(), __before__)"
+        after = f"__told__.after({node.lineno}, {text!r}, {targets!r}, locals(), __before__)"
 
         def made(text: str) -> ast.stmt:
             (one,) = ast.parse(text).body
@@ -379,6 +397,9 @@ class _Library:
         found = {name: around[name] for name in names if isinstance(around.get(name), torch.Tensor)}
         return {name: one.clone() for name, one in found.items() if one.numel() < 1 << 22}
 
+    def part(self, name: str, of: str, around: dict[str, Any]) -> None:
+        self.recorder.part(name, of, dict(around))
+
     def after(self, line: int, text: str, targets: list[str], around: dict[str, Any], before: dict[str, Any]) -> None:
         self.recorder.library(line, text, targets, dict(around), before)
 
@@ -398,7 +419,7 @@ def loaded(code: str, recorder: Recorder, constants: dict[str, Any], library: Li
     space: dict[str, Any] = {
         "AsyncCompile": compiler, "get_raw_stream": lambda _device: 0, "__name__": "code", "_no_device": nullcontext,
         "empty_strided_cpu": Poisoned.empty, "empty_strided_p2p": None, "__told__": _Library(recorder),
-        "reinterpret_tensor": _reinterpreted,
+        "reinterpret_tensor": _reinterpreted, "__here__": on_this_machine,
     }  # fmt: skip
     exec(_compiled(code), space)
     space |= constants

@@ -351,6 +351,58 @@ def test_one_thread_runs_both_and_the_others_come_back(normed):
     assert {*threads} == {1}
 
 
+def test_results_of_a_library_that_gives_several_have_a_node_each():
+    torch.manual_seed(0)
+    (live,) = lives(nn.LSTMCell(4, 6), torch.randn(3, 4))
+    (call,) = [one for one in ties_of(live)["calls"] if "lstm" in one["kernel"]]
+    returned = re.search(r"return \((.*)\)", live.code)[1].replace(" ", "").strip(",").split(",")
+    outputs = [one.name for one in next(node for node in live.module.graph.nodes if node.op == "output").args[0]]
+    stored = {one["buffer"]: one["nodes"] for one in call["stores"]}
+    assert [stored[buffer] for buffer in returned] == [[node] for node in outputs]
+
+
+def test_a_kernel_may_be_given_numbers_that_it_casts():
+    """A length that the compiled code alone knows: a number, and no block."""
+    x = torch.randn(9, 14)
+    torch._dynamo.mark_dynamic(x, 0)
+    (live,) = lives(lambda x: x.sin() / x.shape[0], x)
+    ties = ties_of(live)
+    assert re.search(r"\(ks0\)\.to\(tl\.|\bks0\.to\(tl\.", live.code)
+    assert {one["status"] for one in ties["calls"]} == {"verified"}
+
+
+def test_sizes_that_nobody_knows_are_those_that_the_model_came_with():
+    x = torch.randn(9, 8)
+    torch._dynamo.decorators.mark_unbacked(x, 0)
+    (live,) = lives(lambda x: x.softmax(-1).sum(0), x)
+    ties = ties_of(live)
+    assert (ties["refused"], ties["own"], ties["inputs"]) == (None, True, 3)
+    assert ties_of(dataclasses.replace(live, given=[]))["refused"]["code"] == "symbol"
+
+
+def test_memory_that_is_reached_through_descriptors():
+    """As Hopper copies blocks; rows of 48 in blocks of 64 reach beyond their memory."""
+    options = {"triton.use_tensor_descriptor": True, "assume_aligned_inputs": True}
+    with fresh_dynamo(), watch("simulated") as seen, torch.no_grad():
+        torch.compile(lambda x: (x.sin() * 2).sum(0), options=options)(torch.randn(48, 64))
+    live = seen.lowered[0]["live"]
+    assert "make_tensor_descriptor" in live.code
+    ties = ties_of(live)
+    assert {one["status"] for one in ties["calls"]} == {"verified"}
+    assert {one["where"] for one in ties["nodes"].values()} == {"line"}
+
+
+def test_attention_with_a_function_of_the_users():
+    """Its graph is within the graph, names a GPU, and is written into a template."""
+    from torch.nn.attention.flex_attention import flex_attention
+
+    given = [torch.randn(1, 2, 128, 16) for _ in range(3)]
+    (live,) = lives(lambda q, k, v: flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s - (i - j).abs()), *given)
+    ties = ties_of(live)
+    assert ties["refused"] is None
+    assert "flex_attention" in " ".join(one["kernel"] for one in ties["calls"] if one["status"] == "verified")
+
+
 def test_graphs_share_the_time(normed):
     assert [one["refused"] is None for one in all_ties([normed, normed], 60.0)] == [True, True]
     late = all_ties([normed, normed], 0.0)
