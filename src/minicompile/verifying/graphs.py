@@ -22,6 +22,8 @@ KEEPING = ("aten.clone.default", "aten.reshape.default", "aten._unsafe_view.defa
 WAYS = 32  # from one shape to another
 STEPS = 3
 HOLE = -100  # what a loss looks past
+LOOPED = 1000  # turns of a loop, of which as many are looked at:
+TURNS = 4
 
 
 def on_cpu(value: Any) -> Any:
@@ -51,20 +53,35 @@ class Values(fx.Interpreter):
     """Runs a graph on the CPU, and keeps each value as it was when it was computed."""
 
     def __init__(
-        self, module: fx.GraphModule, branch: bool | None = None, kernels: Kernels | None = None, within: str = ""
+        self,
+        module: fx.GraphModule,
+        branch: bool | None = None,
+        kernels: Kernels | None = None,
+        outer: "Values | None" = None,
+        within: str = "",
     ) -> None:
         """
         Args:
             module: the graph.
             branch: which branch of each condition hands on its results; None, the one that the condition says.
             kernels: runs a user's kernel.
-            within: the branch that the graph is of, before the names of its nodes.
+            outer: the graph that this one is within.
+            within: this one's name, before the names of its nodes.
         """
         super().__init__(module, garbage_collect_values=False)
         self.extra_traceback = False
         self.branch, self.kernels, self.within = branch, kernels, within
         self.found: dict[str, torch.Tensor] = {}
         self.raw: dict[str, Any] = {}
+        # by name each graph within, as often as it ran: a loop's body in each of its first turns
+        self.inner: dict[str, list[Values]] = {} if outer is None else outer.inner
+
+    def at(self, turn: int) -> dict[str, torch.Tensor]:
+        """The values of the graphs within, each in one of its turns."""
+        found: dict[str, torch.Tensor] = {}
+        for several in self.inner.values():
+            found |= several[turn].found if turn < len(several) else {}
+        return found
 
     def run_node(self, node: fx.Node) -> Any:
         changing = node.op == "call_function" and changes_arguments(node.target)
@@ -72,6 +89,8 @@ class Values(fx.Interpreter):
         before = [one.clone() for one in given]
         value = super().run_node(node)
         self.raw[node.name] = value
+        if node.op == "output":
+            return value
         if isinstance(value, torch.Tensor):
             self.found[self.within + node.name] = value.detach().clone()
         elif changing:
@@ -96,6 +115,10 @@ class Values(fx.Interpreter):
         name = str(target)
         if name == "cond":
             return self._both(*args[:4])
+        if name == "while_loop":
+            return self._loop(*args[:4])
+        if name == "invoke_subgraph":
+            return self._within(args[0], args[2:])
         args, kwargs = owner("tree_map").tree_map(on_cpu, (args, kwargs))
         if name.startswith("triton_kernel_wrapper") and self.kernels is not None:
             return self.kernels(name, kwargs)
@@ -109,15 +132,28 @@ class Values(fx.Interpreter):
 
     def _both(self, condition: Any, true: fx.GraphModule, false: fx.GraphModule, operands: Sequence[Any]) -> Any:
         """Both branches, of which one hands on its results."""
-        names = {id(one): name for name, one in self.submodules.items()}
-        results = []
-        for branch in (true, false):
-            runs = Values(branch, self.branch, self.kernels, f"{self.within}{names.get(id(branch), 'branch')}.")
-            copies = [one.clone() if isinstance(one, torch.Tensor) else one for one in operands]
-            results.append(runs.run(*copies))
-            self.found |= runs.found
+        results = [self._within(branch, operands) for branch in (true, false)]
         taken = bool(condition) if self.branch is None else self.branch
         return results[0 if taken else 1]
+
+    def _loop(self, test: fx.GraphModule, body: fx.GraphModule, carried: Sequence[Any], more: Sequence[Any]) -> Any:
+        """A loop's turns, until its test says that it is over."""
+        for _ in range(LOOPED):
+            over = self._within(test, [*carried, *more])
+            if not bool(over[0] if isinstance(over, tuple | list) else over):
+                return tuple(carried)
+            carried = self._within(body, [*carried, *more])
+        raise Unable("time", "a loop")
+
+    def _within(self, module: fx.GraphModule, operands: Sequence[Any]) -> Any:
+        """What a graph within gives; what it leaves in the operands is its own."""
+        own = next((name for name, one in self.submodules.items() if one is module), "branch")
+        within = f"{self.within.replace('.', '_')}{own}."
+        runs = Values(module, self.branch, self.kernels, self, within)
+        several = self.inner.setdefault(within, [])
+        if len(several) < TURNS:
+            several.append(runs)
+        return runs.run(*[one.clone() if isinstance(one, torch.Tensor) else one for one in operands])
 
 
 def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -318,17 +354,19 @@ def _tensor(
 class Layouts:
     """How the elements of a shape are those of another, by the views of the graph."""
 
-    def __init__(self, module: fx.GraphModule, values: Values) -> None:
+    def __init__(self, values: Values) -> None:
         self.base: dict[str, str] = {}  # a node that has all elements of another, in whatever order, and no others
         self._steps: dict[tuple[int, ...], list[tuple[tuple[int, ...], torch.Tensor]]] = {}
         self._known: dict[tuple, list[torch.Tensor | None]] = {}
         self._reached: dict[tuple[int, ...], list[tuple[tuple[int, ...], torch.Tensor]]] = {}
-        for node in module.graph.nodes:
-            if node.op == "call_function" and node.args and isinstance(node.args[0], fx.Node):
-                self._view(node, node.args[0].name, values)
+        for part in (values, *(several[0] for several in values.inner.values())):
+            for node in part.module.graph.nodes:
+                if node.op == "call_function" and node.args and isinstance(node.args[0], fx.Node):
+                    self._view(node, node.args[0].name, part)
 
     def _view(self, node: fx.Node, of: str, values: Values) -> None:
-        first, made = values.found.get(of), values.found.get(node.name)
+        within = values.within
+        first, made = values.found.get(within + of), values.found.get(within + node.name)
         known = getattr(node.target, "is_view", False) or str(node.target) in KEEPING
         if not known or first is None or made is None or first.dtype != made.dtype or not first.numel():
             return
@@ -352,7 +390,7 @@ class Layouts:
             self._add(before, after, back)
             self._add(after, before, flat)
         if bool((back >= 0).all()):
-            self.base[node.name] = self.base.get(of, of)
+            self.base[within + node.name] = self.base.get(within + of, within + of)
 
     def _add(self, before: tuple[int, ...], after: tuple[int, ...], index: torch.Tensor) -> None:
         steps = self._steps.setdefault(before, [])

@@ -266,22 +266,21 @@ class _Verification:
             raise
         except Exception as error:  # an index that is not there, a matrix that has no inverse
             raise _NoInput(f"{type(error).__name__}: {error}".splitlines()[0]) from error
-        if sum(one.numel() for one in eager.found.values()) > LARGEST:
+        inner = [eager.at(turn) for turn in range(graphs.TURNS)]
+        if sum(one.numel() for found in (eager.found, *inner) for one in found.values()) > LARGEST:
             raise Unable("size")
         if not self.live.backward and branch is not False:
             self.live.left_own = self.live.left_own or (self.own and not self.live.left)
             self.live.left.append(results)
         if self.layouts is None:
-            self.layouts = graphs.Layouts(module, eager)
+            self.layouts = graphs.Layouts(eager)
             self._from_inputs = _from_inputs(module)
         units = self._units(eager)
-        roots = [matching.Values.of(name, one, units.get(name, 0.0)) for name, one in eager.found.items()
-                 if name not in self.layouts.base and not one.dtype.is_complex]  # fmt: skip
-        candidates = Candidates(roots)
-        for one in roots:
-            self.kinds.setdefault(one.name, Kinds(one.wide)).add(one.flat)
-            self.points[one.name] = len(one.flat)
-        constant = {one.name for one in roots if one.constant}
+        self.inner = {name for found in inner for name in found}
+        outer = self._values(eager.found, units)
+        candidates = [Candidates([*outer, *self._values(inner[0], units)])]
+        candidates += [Candidates([*outer, *self._values(found, units)]) for found in inner[1:] if found]
+        constant = {one.name for one in candidates[0].every.values() if one.constant}
         self.constant = constant if self.constant is None else self.constant & constant
         self.eager = eager
         recorder = Recorder(max(0.0, self.deadline - time.monotonic()), self.per_call)
@@ -295,12 +294,13 @@ class _Verification:
         def ended(call: wrappers.Call) -> None:
             key = call.line, call.kernel
             turns[key] = turns.get(key, 0) + 1
-            self._met(key, call, candidates, turns[key] > 1)
+            # what is called again is in a loop or a region; of many turns the first are looked at
+            self._met(key, call, candidates[turns[key] - 1] if turns[key] <= len(candidates) else None)
 
         def had_part(call: wrappers.Call, name: str, tensor: torch.Tensor) -> None:
             key = call.line, call.kernel
-            if turns[key] == 1:
-                self._met_content(self.found[key], name, tensor, candidates)
+            if turns[key] <= len(candidates):
+                self._met_content(self.found[key], name, tensor, candidates[turns[key] - 1])
 
         recorder.after_call, recorder.after_part, recorder.branch = ended, had_part, branch
         constants = {name: graphs.here(value) for name, value in self.live.constants.items()}
@@ -309,20 +309,31 @@ class _Verification:
         self.recorder = recorder
         self._returned(results, recorder)
 
+    def _values(self, found: dict[str, torch.Tensor], units: dict[str, float]) -> list[matching.Values]:
+        """Nodes to compare with, and what kinds of values they have."""
+        assert self.layouts is not None
+        made = [matching.Values.of(name, one, units.get(name, 0.0)) for name, one in found.items()
+                if name not in self.layouts.base and not one.dtype.is_complex]  # fmt: skip
+        for one in made:
+            self.kinds.setdefault(one.name, Kinds(one.wide)).add(one.flat)
+            self.points[one.name] = len(one.flat)
+        return made
+
     def _units(self, eager: graphs.Values) -> dict[str, float]:
         """For each node the unit of the last place of the narrowest float that one before it was rounded to.
 
         Code that computes on in float32 leaves such a rounding out.
         """
         units: dict[str, float] = {}
-        for node in self.live.module.graph.nodes:
-            value = eager.found.get(node.name)
-            if node.op in ("placeholder", "get_attr"):
-                units[node.name] = 0.0
-                continue
-            before = max((units.get(one.name, 0.0) for one in node.all_input_nodes), default=0.0)
-            own = 0.0 if value is None else matching.EPSILON.get(value.dtype, 0.0)
-            units[node.name] = max(before, own)
+        for part in (eager, *(several[0] for several in eager.inner.values())):
+            for node in part.module.graph.nodes:
+                value = part.found.get(part.within + node.name)
+                if node.op in ("placeholder", "get_attr"):
+                    units[part.within + node.name] = 0.0
+                    continue
+                before = [units.get(part.within + one.name, 0.0) for one in node.all_input_nodes]
+                own = 0.0 if value is None else matching.EPSILON.get(value.dtype, 0.0)
+                units[part.within + node.name] = max([*before, own])
         return units
 
     def _returned(self, results: Any, recorder: Recorder) -> None:
@@ -336,10 +347,10 @@ class _Verification:
             raise Unable("user_kernel", name)
         return user_kernels.run(self.live.code, self.live.users, given, self.per_call)
 
-    def _met(self, key: tuple[int, str], call: wrappers.Call, candidates: Candidates, again: bool) -> None:
+    def _met(self, key: tuple[int, str], call: wrappers.Call, candidates: Candidates | None) -> None:
         assert self.layouts is not None
         known = self.found.setdefault(key, _CallFound(call))
-        if again:  # in a loop: its first turn is told
+        if candidates is None:
             return
         known.runs += 1
         run = known.runs - 1
@@ -462,6 +473,9 @@ class _Verification:
         inputs = [node.name for node in graphs.inputs_of(self.live.module)]
         where: dict[str, dict[str, Any]] = {}
         available = {self.layouts.base.get(name, name) for name in inputs}
+        within = self.eager.inner.items()
+        given = {name + node.name for name, several in within for node in graphs.inputs_of(several[0].module)}
+        available |= given
         constants = self.constant or set()
         calls: list[Call] = []
         holds: dict[str, list[str]] = {name: [name] for name in inputs}
@@ -474,9 +488,11 @@ class _Verification:
             if node.op in ("placeholder", "output"):
                 continue
             nodes[node.name] = self._where(node, where, constants)
-        for name in self.eager.found:
-            if "." in name or "[" in name:  # of a branch, or one of several that an operation changed
-                nodes[name] = where.get(name, {"where": "nowhere", "calls": []})
+        for name in (*self.eager.found, *self.inner):  # of a branch, or one of several that an operation changed
+            if name not in nodes and name not in inputs and name not in given:
+                base = where.get(self.layouts.base.get(name, ""))
+                view = {"where": "view", "calls": base["calls"]} if base else {"where": "nowhere", "calls": []}
+                nodes[name] = where.get(name, view)
         for name, kinds in self.kinds.items():
             if kinds.few() and name in nodes:
                 nodes[name] = {**nodes[name], "few": True}

@@ -17,7 +17,7 @@ from minicompile.torch_private.tensors import storage_identity
 from minicompile.verifying import kernels, random_numbers
 from minicompile.verifying.blocks import Unable
 from minicompile.verifying.cpp import Library
-from minicompile.verifying.graphs import on_cpu
+from minicompile.verifying.graphs import LOOPED, on_cpu
 from minicompile.verifying.stand_ins import on_this_machine
 
 LIBRARY = ("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quantized.")
@@ -342,6 +342,14 @@ class _Told(ast.NodeTransformer):
                 return ast.copy_location(made, node)
         return self._told(node, node.value, []) or node
 
+    def visit_While(self, node: ast.While) -> Any:
+        self.generic_visit(node)
+        if not self.inside:
+            return node
+        node.test = ast.parse(f"__told__.turn({ast.unparse(node.test)})", mode="eval").body
+        begins = ast.parse("__told__.turns = 0").body
+        return [*(ast.copy_location(one, node) for one in begins), node]
+
     def visit_If(self, node: ast.If) -> Any:
         self.generic_visit(node)
         if self.inside and ast.unparse(node.test).endswith(".item()"):
@@ -378,7 +386,7 @@ class _Library:
     """Hands the library's calls to the recorder."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
+        self.recorder, self.turns = recorder, 0
 
     def laid(self, name: str, tensor: Any, size: Any, stride: Any) -> Any:
         """A result in the layout that the wrapper goes on with, which the library of this machine may not choose."""
@@ -389,6 +397,13 @@ class _Library:
         made = torch.empty_strided(size, stride, dtype=tensor.dtype).copy_(tensor)
         self.recorder.own(name, made)
         return made
+
+    def turn(self, goes_on: Any) -> bool:
+        """Whether a loop turns once more; what was refused in it may have left no end."""
+        self.turns += 1
+        if self.turns > LOOPED or time.monotonic() > self.recorder.deadline:
+            raise Unable("time", "a loop")
+        return bool(goes_on)
 
     def branch(self, condition: Any) -> bool:
         return bool(condition) if self.recorder.branch is None else self.recorder.branch

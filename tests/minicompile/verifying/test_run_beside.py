@@ -291,6 +291,8 @@ def test_inputs_of_another_dtype_or_size_are_not_taken_for_the_graphs():
     wanted = torch.empty(3, 4).t()
     made = graphs.laid(wanted, torch.arange(12.0).reshape(4, 3))
     assert (made.stride(), made.tolist()) == ((1, 4), torch.arange(12.0).reshape(4, 3).tolist())
+    spread = torch.arange(3.0).expand(4, 3)
+    assert torch.equal(graphs.laid(torch.empty(3).expand(4, 3), spread), spread)
     for other in (torch.ones(4, 3).double(), torch.ones(3, 4), 3, torch.ones(4, 3, device="meta").expand(2, 4, 3)):
         assert graphs.laid(wanted, other) is None
 
@@ -401,6 +403,50 @@ def test_attention_with_a_function_of_the_users():
     ties = ties_of(live)
     assert ties["refused"] is None
     assert "flex_attention" in " ".join(one["kernel"] for one in ties["calls"] if one["status"] == "verified")
+
+
+def turned(x: torch.Tensor, z: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+    def goes_on(place, _):
+        return place < 6
+
+    def body(place, value):
+        return place + 1, (value * 1.5).sin() + z.cos()
+
+    return torch._higher_order_ops.while_loop(goes_on, body, (start, x))[1] * 2
+
+
+@pytest.fixture(scope="module")
+def loop() -> Live:
+    torch.manual_seed(0)
+    (live,) = lives(turned, torch.randn(5, 8), torch.randn(8), torch.tensor(0))
+    return live
+
+
+def test_a_loop_is_run_turn_by_turn(loop):
+    """What its body computes is compared in each of its first turns: four, on each of three inputs."""
+    ties = ties_of(loop)
+    assert ties["refused"] is None
+    lines = [one for call in ties["calls"] for one in call["lines"] if one["first"]]
+    found = {node.partition(".")[2]: one["elements"] for one in lines for node in one["nodes"] if "body" in node}
+    assert {kind(node) for node in found} == {"mul", "sin", "cos", "add"}
+    assert {found[node] for node in found if kind(node) in ("mul", "sin")} == {3 * 4 * 5 * 8}
+    assert any(kind(node.partition(".")[2]) == "lt" for one in lines for node in one["nodes"] if "cond" in node)
+
+
+def test_a_loop_that_is_right_in_its_first_turn_alone_is_not_right(loop):
+    """The wrapper gives the body its first values in every turn: the graph's second turn has others."""
+    body = re.search(r"while_loop_body_graph_0_args = \[buf0\[0\], buf0\[1\]", loop.code)[0]
+    stuck = dataclasses.replace(loop, code=loop.code.replace(body, body.replace("buf0[1]", "arg1_1")))
+    assert stuck.code != loop.code
+    found = {name for name, one in ties_of(stuck)["nodes"].items() if one["where"] == "line"}
+    assert not {name for name in found if "body" in name and kind(name.partition(".")[2]) in ("mul", "sin")}
+
+
+def test_a_loop_without_end_is_refused():
+    (live,) = lives(turned, torch.randn(5, 8), torch.randn(8), torch.tensor(0))
+    endless = dataclasses.replace(live, given=[*live.given])
+    endless.given[0] = torch.tensor(-(1 << 40))
+    assert ties_of(endless)["refused"]["code"] == "time"
 
 
 def test_graphs_share_the_time(normed):
