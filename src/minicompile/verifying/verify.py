@@ -50,6 +50,8 @@ def all_ties(lives: Sequence[Live | None], seconds: float = math.inf) -> list[Ti
         lives: the graphs.
         seconds: for all of them once that is built; each may take its share of what is left, and `SECONDS`.
     """
+    if seconds <= 0:
+        return [refused("no_time") for _ in lives]
     library = None
     began = time.monotonic()
     known = [live for live in lives if live is not None]
