@@ -70,7 +70,7 @@ class Values(fx.Interpreter):
         """
         super().__init__(module, garbage_collect_values=False)
         self.extra_traceback = False
-        self.branch, self.kernels, self.within = branch, kernels, within
+        self.branch, self.kernels, self.within, self.nodes = branch, kernels, within, [*module.graph.nodes]
         self.found: dict[str, torch.Tensor] = {}
         self.raw: dict[str, Any] = {}
         # by name each graph within, as often as it ran: a loop's body in each of its first turns
@@ -264,9 +264,14 @@ def laid(wanted: Any, given: Any) -> Any:
         size, stride = [*map(hint, wanted.size())], [*map(hint, wanted.stride())]
     except Unable:  # that nobody knows before it runs
         return given.detach().to(CPU) if wanted.ndim == given.ndim else None
-    return (
-        torch.empty_strided(size, stride, dtype=given.dtype).copy_(given.detach()) if size == [*given.size()] else None
-    )
+    if size != [*given.size()]:
+        return None
+    if stride == [*given.stride()]:
+        return given.detach().to(CPU)
+    try:
+        return torch.empty_strided(size, stride, dtype=given.dtype).copy_(given.detach())
+    except RuntimeError:  # several of its elements are one
+        return None
 
 
 def left_for(backward: fx.GraphModule, forward: fx.GraphModule, results: Sequence[Any]) -> dict[str, Any]:
@@ -360,7 +365,7 @@ class Layouts:
         self._known: dict[tuple, list[torch.Tensor | None]] = {}
         self._reached: dict[tuple[int, ...], list[tuple[tuple[int, ...], torch.Tensor]]] = {}
         for part in (values, *(several[0] for several in values.inner.values())):
-            for node in part.module.graph.nodes:
+            for node in part.nodes:
                 if node.op == "call_function" and node.args and isinstance(node.args[0], fx.Node):
                     self._view(node, node.args[0].name, part)
 

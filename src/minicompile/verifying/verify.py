@@ -328,7 +328,7 @@ class _Verification:
         """
         units: dict[str, float] = {}
         for part in (eager, *(several[0] for several in eager.inner.values())):
-            for node in part.module.graph.nodes:
+            for node in part.nodes:
                 value = part.found.get(part.within + node.name)
                 if node.op in ("placeholder", "get_attr"):
                     units[part.within + node.name] = 0.0
@@ -476,7 +476,7 @@ class _Verification:
         where: dict[str, dict[str, Any]] = {}
         available = {self.layouts.base.get(name, name) for name in inputs}
         within = self.eager.inner.items()
-        given = {name + node.name for name, several in within for node in graphs.inputs_of(several[0].module)}
+        given = {name + one.name for name, several in within for one in several[0].nodes if one.op == "placeholder"}
         available |= given
         constants = self.constant or set()
         calls: list[Call] = []
