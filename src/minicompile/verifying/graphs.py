@@ -22,6 +22,7 @@ KEEPING = ("aten.clone.default", "aten.reshape.default", "aten._unsafe_view.defa
 WAYS = 32  # from one shape to another
 STEPS = 3
 HOLE = -100  # what a loss looks past
+COND, LOOP, REGION = "cond", "while_loop", "invoke_subgraph"  # which call graphs within the graph
 LOOPED = 1000  # turns of a loop, of which as many are looked at:
 TURNS = 4
 
@@ -113,11 +114,11 @@ class Values(fx.Interpreter):
 
     def call_function(self, target: Any, args: tuple, kwargs: dict) -> Any:
         name = str(target)
-        if name == "cond":
+        if name == COND:
             return self._both(*args[:4])
-        if name == "while_loop":
+        if name == LOOP:
             return self._loop(*args[:4])
-        if name == "invoke_subgraph":
+        if name == REGION:
             return self._within(args[0], args[2:])
         args, kwargs = owner("tree_map").tree_map(on_cpu, (args, kwargs))
         if name.startswith("triton_kernel_wrapper") and self.kernels is not None:
@@ -154,6 +155,16 @@ class Values(fx.Interpreter):
         if len(several) < TURNS:
             several.append(runs)
         return runs.run(*[one.clone() if isinstance(one, torch.Tensor) else one for one in operands])
+
+
+def handed_on(part: Values) -> set[str]:
+    """The nodes whose values a graph within the graph computes, and no kernel of this graph."""
+    found: set[str] = set()
+    for node in part.nodes:
+        taken = getattr(node.target, "__name__", "") == "getitem" and node.all_input_nodes[0].name in found
+        if node.op == "call_function" and (taken or str(node.target) in (COND, LOOP, REGION)):
+            found.add(node.name)
+    return {part.within + name for name in found}
 
 
 def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:

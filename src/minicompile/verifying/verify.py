@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import math
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -163,6 +164,7 @@ class _Verification:
         self.forward = forward
         self.live, self.deadline, self.per_call, self.library = live, deadline, per_call, library
         self.found: dict[tuple[int, str], _CallFound] = {}  # by the wrapper's line
+        self.handed: dict[str, _CallFound] = {}  # by buffer that a graph within the graph gives
         self.layouts: graphs.Layouts | None = None
         self.recorder: Recorder | None = None
         self.kinds: dict[str, Kinds] = {}
@@ -299,7 +301,16 @@ class _Verification:
             # what is called again is in a loop or a region; of many turns the first are looked at
             self._met(key, call, candidates[turns[key] - 1] if turns[key] <= len(candidates) else None)
 
-        def had_part(call: wrappers.Call, name: str, tensor: torch.Tensor) -> None:
+        handed = set[str]()
+
+        def had_part(call: wrappers.Call | None, name: str, tensor: torch.Tensor) -> None:
+            if call is None:
+                if name not in handed:
+                    handed.add(name)
+                    known = self.handed.setdefault(name, _CallFound(wrappers.Call("", 0, "branch")))
+                    known.runs += 1
+                    self._met_content(known, name, tensor, candidates[0])
+                return
             key = call.line, call.kernel
             if turns[key] <= len(candidates):
                 self._met_content(self.found[key], name, tensor, candidates[turns[key] - 1])
@@ -389,6 +400,7 @@ class _Verification:
         names = among
         if names is None:
             names = matching.candidates_of([matching.Seen(0, content, None, False)], candidates)
+        names = [name for name in names if name in candidates.every]
         return matching.matched(pairs, names, candidates, self.layouts, max(terms, content.numel()))
 
     def _agree(self, content: torch.Tensor, matches: dict[str, Match], candidates: Candidates) -> None:
@@ -444,7 +456,8 @@ class _Verification:
                 continue
             found: dict[str, Match] = {}
             if run:  # what did not hold on the first input holds no more
-                names = [*known.lines[key].matches] if key in known.lines else []
+                held = known.lines[key].matches if key in known.lines else {}
+                names = [name for name in held if name in candidates.every]
             else:
                 names = matching.candidates_of(seen, candidates)
             elements = sum(one.values.numel() for one in seen)
@@ -471,16 +484,22 @@ class _Verification:
     def _ties(self, runs: int) -> Ties:
         assert self.layouts is not None
         assert self.recorder is not None
-        order = {node.name: number for number, node in enumerate(self.live.module.graph.nodes)}
+        parts = (self.eager, *(several[0] for several in self.eager.inner.values()))
+        names = [part.within + node.name for part in parts for node in part.nodes]
+        order = {name: number for number, name in enumerate(names)}
         inputs = [node.name for node in graphs.inputs_of(self.live.module)]
         where: dict[str, dict[str, Any]] = {}
         available = {self.layouts.base.get(name, name) for name in inputs}
         within = self.eager.inner.items()
         given = {name + one.name for name, several in within for one in several[0].nodes if one.op == "placeholder"}
-        available |= given
+        available |= given | {name for part in parts for name in graphs.handed_on(part)}
         constants = self.constant or set()
         calls: list[Call] = []
         holds: dict[str, list[str]] = {name: [name] for name in inputs}
+        holds |= {name.replace(".", "_"): [name] for name in given}
+        for name, found in self.handed.items():
+            nodes_in, part = self._settled(found.stores[name], found.runs, order, "")
+            holds[name] = nodes_in if part is None else []
         for position, one in enumerate(self.found.values()):
             calls.append(self._call(position, one, order, available | constants, where, holds))
             for name in calls[-1]["computes"]:
@@ -535,6 +554,7 @@ class _Verification:
         where: dict[str, dict[str, Any]], holds: dict[str, list[str]],
     ) -> Call:  # fmt: skip
         call, runs = found.call, found.runs
+        own = self._owner(call.line)
         seen, computes = set(available), list[str]()
         lines: list[Line] = []
         carried = _carried(call.kernel_code.text) if call.kernel_code else _Carried(set(), {})
@@ -559,7 +579,7 @@ class _Verification:
             return bool(fresh)
 
         for (line, name), one in sorted(found.lines.items()) if found.refused is None else ():
-            nodes, part = self._settled(one, runs, order)
+            nodes, part = self._settled(one, runs, order, own)
             if line in carried.lines:
                 lines.append(
                     Line(line=line, name=name, nodes=[], part="accumulated", elements=one.elements, first=False)
@@ -575,7 +595,7 @@ class _Verification:
                                        and one["part"] in WHOLE), [])  # fmt: skip
         stores: list[Store] = []
         for name, one in found.stores.items() if found.refused is None else ():
-            nodes, part = self._settled(one, runs, order)
+            nodes, part = self._settled(one, runs, order, own)
             if nodes and part in WHOLE:  # what has fewer elements is spread, and no more than in it
                 same = [node for node in nodes if self.points[node] == one.elements // one.runs]
                 nodes, part = (same, part) if same else (nodes, "repeated")
@@ -609,24 +629,38 @@ class _Verification:
             stores=stores,
         )
 
-    def _settled(self, found: _Found, runs: int, order: dict[str, int]) -> tuple[list[str], str | None]:
-        """The nodes that hold on every run, the nearest only, and what part of the first it is."""
-        if found.runs < runs or not found.matches:
+    def _owner(self, line: int) -> str:
+        """The graph within the graph in whose function a line of the wrapper stands, as its nodes' names begin."""
+        functions = re.findall(r"(?m)^def (\w+)\(args\):|^(?=\S)", "\n".join(self.live.code.split("\n")[:line]))
+        last = functions[-1] if functions else ""
+        return f"{last}." if f"{last}." in self.eager.inner else ""
+
+    def _settled(self, found: _Found, runs: int, order: dict[str, int], own: str) -> tuple[list[str], str | None]:
+        """The nodes that hold on every run, the nearest only, and what part of the first it is.
+
+        Args:
+            found: what the runs show.
+            runs: how many there were.
+            order: of the nodes.
+            own: how names begin of the graph within the graph that runs here; those of others are none.
+        """
+        matches = {name: one for name, one in found.matches.items() if name.rpartition(".")[0] in ("", own[:-1])}
+        if found.runs < runs or not matches:
             return [], None
-        worst = {name: max(one.error for one in many) for name, many in found.matches.items()}
-        exact = {name: all(one.exact for one in many) for name, many in found.matches.items()}
-        full = {name: all(one.full for one in many) for name, many in found.matches.items()}
+        worst = {name: max(one.error for one in many) for name, many in matches.items()}
+        exact = {name: all(one.exact for one in many) for name, many in matches.items()}
+        full = {name: all(one.full for one in many) for name, many in matches.items()}
         if any(full.values()):
             worst = {name: one for name, one in worst.items() if full[name]}
         best = min(worst.values())
         near = [name for name, one in worst.items() if one <= 4 * max(best, self._unit)]
-        near.sort(key=lambda name: (not exact[name], order.get(name, 0)))
+        near.sort(key=lambda name: (not exact[name], bool(own) and not name.startswith(own), order.get(name, 0)))
         first = near[0]
         if not full[first]:
             return near, "slice"
         if not exact[first] and worst[first] > 0:
             return near, "before_cast"
-        if not all(one.near for one in found.matches[first]):
+        if not all(one.near for one in matches[first]):
             return near, "unrounded"
         return near, None
 

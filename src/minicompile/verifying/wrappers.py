@@ -89,7 +89,7 @@ class Recorder:
         self.branch: bool | None = None  # which branch of each condition runs
         self.several: dict[str, Call] = {}  # by the name of several results the call that gave them
         self.after_call: Callable[[Call], None] = lambda call: None
-        self.after_part: Callable[[Call, str, torch.Tensor], None] = lambda call, name, tensor: None
+        self.after_part: Callable[[Call | None, str, torch.Tensor], None] = lambda call, name, tensor: None
 
     def allocation(self, tensor: torch.Tensor) -> int:
         storage = tensor.untyped_storage()
@@ -248,10 +248,13 @@ class Recorder:
         self.ended(call)
 
     def part(self, name: str, of: str, around: dict[str, Any]) -> None:
-        """One of several results got a name of its own."""
+        """One of several results, of a library or of a graph within the graph, got a name of its own."""
         call, tensor = self.several.get(of), around.get(name)
-        if call is not None and isinstance(tensor, torch.Tensor):
-            self.wrote(call, name, tensor)
+        if isinstance(tensor, torch.Tensor):
+            if call is not None:
+                self.wrote(call, name, tensor)
+            elif name not in self.storages:
+                self.own(name, tensor)
             self.after_part(call, name, tensor)
 
 
@@ -327,9 +330,11 @@ class _Told(ast.NodeTransformer):
         targets = [one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)]
         made = self._told(node, node.value, targets)
         value = node.value
-        if self.inside and isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) and len(targets) == 1:
-            (told,) = ast.parse(f"__told__.part({targets[0]!r}, {value.value.id!r}, locals())").body
-            return [node, ast.copy_location(told, node)]
+        of = value.value if isinstance(value, ast.Subscript) else value.func if isinstance(value, ast.Call) else None
+        several = isinstance(value, ast.Subscript) or isinstance(node.targets[0], ast.Tuple)
+        if self.inside and not made and several and isinstance(of, ast.Name):
+            told = [f"__told__.part({name!r}, {of.id!r}, locals())" for name in targets]
+            return [node, *(ast.copy_location(one, node) for text in told for one in ast.parse(text).body)]
         return made or node
 
     def visit_Expr(self, node: ast.Expr) -> Any:
