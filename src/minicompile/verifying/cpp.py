@@ -183,6 +183,7 @@ def read(source: str) -> Text:
     waiting: tuple[Axis, int] | None = None
     branches: list[tuple[int, int]] = []  # depth of its braces, line
     depth, made, condition = 0, list[str](), None
+    literal = set[str]()  # names of what stands in the text, in whatever dtype
     for number, line in enumerate(lines, 1):
         if match := LOOP.match(line):
             end = match["end"] or match["plain"]
@@ -201,6 +202,11 @@ def read(source: str) -> Text:
             text.addresses.append(Addressed(number, pointer, expression, root, axes, bool(STORED.search(line))))
         made.append(line)
         match = ASSIGNED.match(line)
+        if match and _is_literal(line.partition("=")[2], literal, axes):
+            literal.add(match["name"])
+            match = None
+        elif match:
+            literal.discard(match["name"])
         if (
             match
             and line.count("(") == line.count(")")
@@ -232,6 +238,12 @@ def read(source: str) -> Text:
         body = re.sub(rf"\b{theirs}\(", f"{ours}(", body)
     text.made = body.replace("__first + ", "")
     return text
+
+
+def _is_literal(right: str, known: set[str], axes: Sequence[Axis]) -> bool:
+    """Whether what is assigned is a number of the text's: a node has such values by chance alone."""
+    names = {*re.findall(r"\btmp(?:_acc)?\d+\b", right)}
+    return names <= known and not re.search(rf"ptr|\bks\d|\b({'|'.join(one.name for one in axes) or ' '})\b", right)
 
 
 def _lanes(axes: Sequence[Axis]) -> str | None:
@@ -292,7 +304,7 @@ class Library:
         before = {name: _flat(one).clone() for name, one in tensors.items() if name not in text.constant}
         library.begin_notes(ctypes.c_int64(len(text.lines)), ctypes.c_int64(NOTED))
         getattr(library, text.name)(*map(_passed, arguments))
-        ran = Ran(programs=1, random=any(name in source for name in DRAWN))
+        ran = Ran(programs=1, random=any(name in source for name in DRAWN), text=source.lstrip("\n"))
         ran.loaded = {one.pointer for one in text.addresses if not one.stored or one.pointer not in before} & set(
             tensors
         )

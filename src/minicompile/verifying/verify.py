@@ -15,6 +15,7 @@ from torch import fx
 from minicompile.torch_private.known_values import outside_of_modes
 from minicompile.verifying import graphs, matching, user_kernels, wrappers
 from minicompile.verifying.blocks import Unable
+from minicompile.verifying.chance import TEXTS, operation, without_chance
 from minicompile.verifying.cpp import Library
 from minicompile.verifying.matching import Candidates, Match
 from minicompile.verifying.ties import FORMAT, Buffer, Call, Line, Store, Ties, refused
@@ -168,6 +169,7 @@ class _Verification:
         self.layouts: graphs.Layouts | None = None
         self.recorder: Recorder | None = None
         self.kinds: dict[str, Kinds] = {}
+        self.few: dict[str, str] = {}  # by node of so few kinds of values that another may have them its operation
         self.points: dict[str, int] = {}  # elements of a node, in the last run
         self._unit = 2.0**-23  # of the last place, within which equal values may differ
 
@@ -497,9 +499,12 @@ class _Verification:
         calls: list[Call] = []
         holds: dict[str, list[str]] = {name: [name] for name in inputs}
         holds |= {name.replace(".", "_"): [name] for name in given}
+        operations = {part.within + node.name: operation(node.target) for part in parts for node in part.nodes}
+        few = (name for name, kinds in self.kinds.items() if kinds.few())
+        self.few = {name: operations.get(name.partition("[")[0], "") for name in few}
         for name, found in self.handed.items():
             nodes_in, part = self._settled(found.stores[name], found.runs, order, "")
-            holds[name] = nodes_in if part is None else []
+            holds[name] = [node for node in nodes_in if self.few.get(node) not in TEXTS] if part is None else []
         for position, one in enumerate(self.found.values()):
             calls.append(self._call(position, one, order, available | constants, where, holds))
             for name in calls[-1]["computes"]:
@@ -514,9 +519,8 @@ class _Verification:
                 base = where.get(self.layouts.base.get(name, ""))
                 view = {"where": "view", "calls": base["calls"]} if base else {"where": "nowhere", "calls": []}
                 nodes[name] = where.get(name, view)
-        for name, kinds in self.kinds.items():
-            if kinds.few() and name in nodes:
-                nodes[name] = {**nodes[name], "few": True}
+        for name in self.few.keys() & nodes.keys():
+            nodes[name] = {**nodes[name], "few": True}
         recorder = self.recorder
         buffers = {}
         for name, number in recorder.storages.items():
@@ -578,16 +582,17 @@ class _Verification:
                         entry["calls"].append(position)
             return bool(fresh)
 
+        tied = list[Line]()
         for (line, name), one in sorted(found.lines.items()) if found.refused is None else ():
             nodes, part = self._settled(one, runs, order, own)
             if line in carried.lines:
-                lines.append(
-                    Line(line=line, name=name, nodes=[], part="accumulated", elements=one.elements, first=False)
-                )
-                continue
-            whole = nodes if part in WHOLE else []
-            lines.append(Line(line=line, name=name, nodes=nodes, part=part, elements=one.elements,
-                              first=first_of(whole, "line")))  # fmt: skip
+                nodes, part = [], "accumulated"
+            tied.append(Line(line=line, name=name, nodes=nodes, part=part, elements=one.elements, first=False))
+        text = call.ran.text if call.ran is not None else ""
+        tied, shown = without_chance(tied, text, self.few, loaded)
+        for entry in tied:
+            whole = entry["nodes"] if entry["part"] in WHOLE else []
+            lines.append(Line(**{**entry, "first": first_of(whole, "line")}))
         for entry in lines:
             if entry["part"] == "accumulated":
                 results = carried.results.get(entry["line"], [])
@@ -596,6 +601,8 @@ class _Verification:
         stores: list[Store] = []
         for name, one in found.stores.items() if found.refused is None else ():
             nodes, part = self._settled(one, runs, order, own)
+            if text and kind == "kernel":
+                nodes = [node for node in nodes if self.few.get(node) not in TEXTS or node in shown or node in loaded]
             if nodes and part in WHOLE:  # what has fewer elements is spread, and no more than in it
                 same = [node for node in nodes if self.points[node] == one.elements // one.runs]
                 nodes, part = (same, part) if same else (nodes, "repeated")

@@ -331,6 +331,22 @@ def test_a_flag_that_is_always_set_is_told_as_one():
     assert not {"gt", "where", "mul"} & {name for name, one in nodes.items() if one.get("few")}
 
 
+@pytest.mark.parametrize("target", ["simulated", None])
+def test_a_number_of_the_text_is_no_node(target):
+    """The flag is 1 on every input, and so is what is added."""
+    (live,) = lives(lambda x, i: ((x.abs() >= 0).all(), i + 1), torch.randn(9, 20), torch.tensor(5), target=target)
+    (ties,) = all_ties([live])
+    literal = re.compile(r"= (?:tl\.full\(\[[\d, ]*\], [\d.]+, tl\.\w+\)|static_cast<\w+>\([\d.]+\);)")
+    found = 0
+    for call in ties["calls"]:
+        cpp_text = live.code[live.code.index("#include <torch") :].split("\n") if target is None else []
+        text = cpp_text or texts(live)[call["kernel"]]
+        told = [text[line["line"] - 1] for line in call["lines"] if line["nodes"]]
+        found += any(map(literal.search, text))
+        assert not [line for line in told if literal.search(line)]
+    assert found
+
+
 def test_what_is_repeated_is_not_the_whole_of_a_buffer():
     (live,) = lives(lambda x: x.sin()[:, None].expand(5, 3, 4).contiguous(), torch.randn(5, 4))
     stores = [(one["nodes"], one["part"]) for call in ties_of(live)["calls"] for one in call["stores"]]
