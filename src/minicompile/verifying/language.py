@@ -7,6 +7,7 @@ installed, read in the same way; the few that wait for another program, or sort,
 import ast
 import functools
 import math
+import re
 import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -268,6 +269,13 @@ class Language:
     def randn(self, seed: Any, offset: Any, **_how: Any) -> Block:
         return Block(normal(block(seed).values, block(offset).values), float32)
 
+    def inline_asm_elementwise(self, asm: str, _constraints: str, args: list, dtype: DType, **how: Any) -> Block:
+        match = re.fullmatch(r"\s*(\w+)(?:\.(?:rn|approx|full|ftz))*\.f32 \$0((?:, \$\d)+);\s*", asm)
+        wanted = "".join(f", ${number + 1}" for number in range(len(args)))
+        if match is None or match[2] != wanted or match[1] not in ASSEMBLY or how.get("pack", 1) != 1:
+            raise Unable("language", asm)
+        return cast(ASSEMBLY[match[1]](*args), dtype)
+
     # along an axis
 
     def reduce(self, value: Any, axis: int | None, combine_fn: Callable, keep_dims: bool = False) -> Any:
@@ -484,6 +492,18 @@ def _fused(first: Any, second: Any, third: Any) -> Block:
     return Block((wide[0] * wide[1] + wide[2]).to(dtype.held), dtype)
 
 
+# instructions of PTX that Inductor writes; a GPU's own are off by a unit of the last place or two
+ASSEMBLY: dict[str, Callable[..., Block]] = {
+    "fma": _fused,
+    "rcp": functools.partial(_pointwise, torch.reciprocal),
+    "ex2": functools.partial(_pointwise, torch.exp2),
+    "lg2": functools.partial(_pointwise, torch.log2),
+    "tanh": functools.partial(_pointwise, torch.tanh),
+    "div": blocks.quotient,
+    "mul": functools.partial(blocks.arithmetic, torch.mul),
+    "add": functools.partial(blocks.arithmetic, torch.add),
+    "sub": functools.partial(blocks.arithmetic, torch.sub),
+}
 libdevice = Mathematics("libdevice")
 tl = Language()
 
