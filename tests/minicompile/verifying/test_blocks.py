@@ -57,8 +57,8 @@ def test_helpers_are_the_installed_torchs():
 def test_instructions_that_inductor_writes():
     """A product and a sum rounded once: what is lost to one rounding of the product is there."""
     near = torch.tensor([1 + 2.0**-12])
-    once = tl.inline_asm_elementwise("fma.rn.f32 $0, $1, $2, $3;", "=f, f, f, f",
-                                     [Block(near), Block(near), Block(torch.tensor([-1.0]))], dtype=float32)  # fmt: skip
+    given = [Block(near), Block(near), Block(torch.tensor([-1.0]))]
+    once = tl.inline_asm_elementwise("fma.rn.f32 $0, $1, $2, $3;", "=f, f, f, f", given, dtype=float32)
     assert once.values.tolist() == [2.0**-11 + 2.0**-24]
     assert (Block(near) * Block(near) - 1.0).values.tolist() == [2.0**-11]
     for other in ("fma.rn.f32 $0, $1, $3, $2;", "fma.rz.f32 $0, $1, $2, $3;", "mov.b32 $0, $1;"):

@@ -191,6 +191,7 @@ def held_against(function: Callable, inputs: tuple[torch.Tensor, ...], device: s
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("name", CASES)
 def test_a_kernel_leaves_here_what_it_leaves_there(name):
     function, inputs, units = CASES[name]
