@@ -281,24 +281,33 @@ class Library:
                 self.texts[source] = read(source)
             except Unable as error:
                 self.unread[source] = error
-        self._library: ctypes.CDLL | None = None
-        self._failed: Unable | None = None
-        if self.texts:
-            try:
-                self._library = _built([*self.texts.values()])
-            except Unable as error:
-                self._failed = error
+        self._built: dict[str, ctypes.CDLL | Unable] = {}  # by source
+        self._build([*self.texts.values()])
+
+    def _build(self, texts: list[Text]) -> None:
+        """Build kernels in one go; where one cannot be built, the others are all the same."""
+        if not texts:
+            return
+        try:
+            built: ctypes.CDLL | Unable = _built(texts)
+        except Unable as error:
+            if error.code == "not_built" and len(texts) > 1:
+                middle = len(texts) // 2
+                self._build(texts[:middle])
+                self._build(texts[middle:])
+                return
+            built = error
+        self._built |= dict.fromkeys((one.source for one in texts), built)
 
     def run(self, source: str, arguments: Sequence[Any]) -> Ran:
         """Run a kernel on its arguments."""
         if source in self.unread:
             raise self.unread[source]
-        if self._failed is not None:
-            raise self._failed
-        text = self.texts.get(source)
-        if text is None or self._library is None:
+        if source not in self._built:
             raise Unable("kernel_kind", "a C++ kernel that is made elsewhere")
-        library = self._library
+        text, library = self.texts[source], self._built[source]
+        if isinstance(library, Unable):
+            raise library
         given = dict(zip(text.parameters, arguments, strict=True))
         tensors = {name: one for name, one in given.items() if isinstance(one, torch.Tensor)}
         before = {name: _flat(one).clone() for name, one in tensors.items() if name not in text.constant}
@@ -313,12 +322,12 @@ class Library:
             now = _flat(tensors[name])
             changed = (now != held) & ~((now != now) & (held != held))
             ran.stored[name] = [changed.nonzero().reshape(-1)]
-        self._noted(text, tensors, {n: v for n, v in given.items() if isinstance(v, int)}, ran)
+        self._noted(text, library, tensors, {n: v for n, v in given.items() if isinstance(v, int)}, ran)
         return ran
 
-    def _noted(self, text: Text, tensors: dict[str, torch.Tensor], symbols: dict[str, int], ran: Ran) -> None:
-        assert self._library is not None
-        library = self._library
+    def _noted(
+        self, text: Text, library: ctypes.CDLL, tensors: dict[str, torch.Tensor], symbols: dict[str, int], ran: Ran
+    ) -> None:
         roots: dict[int, dict[str, int]] = {}
         columns: dict[int, tuple[dict[str, torch.Tensor], torch.Tensor]] = {}
         for one in text.lines:
@@ -491,7 +500,8 @@ def _built(texts: list[Text]) -> ctypes.CDLL:
         header.write_text("\n".join([*headers, NOTES]))
         _run([*common, *compiled, "-x", "c++-header", str(header), "-o", f"{header}.gch"], folder)
     source, library = folder / f"{key}.cpp", folder / f"{key}.so"
-    source.write_text("\n".join(one.made for one in texts))
+    # kernels from templates bring functions of the same names
+    source.write_text("\n".join(f"namespace of_{one.name} {{\n{one.made}\n}}" for one in texts))
     _run([*common, *compiled, "-include", str(header), "-shared", str(source), "-o", str(library),
           *(one for one in flags if one.startswith(("-l", "-L"))), "-lgomp"], folder)  # fmt: skip
     made = ctypes.CDLL(str(library))
