@@ -87,6 +87,24 @@ def test_kernels_of_a_branch_and_of_a_loops_body_are_verified_as_all_others():
     assert {node.partition(".")[0] for node in loads} == {"while_loop_body_graph_0"}
 
 
+def test_what_a_foreach_operation_leaves_in_its_lists_is_in_memory():
+    """Inductor's notes know no buffer of the results of an operation that changes several tensors in place."""
+
+    def model(a, b, x):
+        torch._foreach_lerp_([a, b], [x.tanh(), x.tanh() * 2], 0.2)
+        return a + 1
+
+    inputs = [torch.randn(8, 6) for _ in range(3)]
+    watched = watch_model(model, inputs, target="simulated", name="m", machine_code=False, verify=True)
+    (graph,) = as_capture(watched)["graphs"]
+    whole = next(one["name"] for one in graph["nodes"] if "_foreach_" in one["target"] and "_." in one["target"])
+    results = [one for one in graph["nodes"] if one["inputs"][:1] == [whole] and "getitem" in one["target"]]
+    assert len(results) == 2
+    stored = {node for call in graph["calls"] for one in call["values"]["stores"] for node in one["nodes"]}
+    assert {one["name"] for one in results} <= stored
+    assert all(one["buffer"] and one["by"] == "values" for one in results)
+
+
 def test_memory_that_another_call_wrote_since_holds_what_that_left():
     first = call("triton_poi_fused_new_zeros_0", 145, stores={"buf0": (["full_default"], None)})
     second = call("triton_poi_fused_exp_index_add_new_zeros_1", 152, reads=["buf0", "arg0_1"],

@@ -3,6 +3,7 @@
 from unittest import mock
 
 import pytest
+import torch
 
 from minicompile.verifying import cpp
 from minicompile.verifying.blocks import Unable
@@ -40,10 +41,10 @@ def test_one_that_cannot_be_built_costs_no_other():
         for source in sources():
             if "bad" in source:
                 with pytest.raises(Unable) as refused:
-                    library.run(source, [None])
+                    library.run(source, [torch.zeros(1)])
                 assert refused.value.code == "not_built"
             else:
-                library.run(source, [None])
+                library.run(source, [torch.zeros(1)])
     assert tried[0] == 5
     assert len(tried) <= 7
 

@@ -235,6 +235,16 @@ def test_integers_are_the_models_own_on_every_run(bag):
     assert len({float(one.sum()) for one in floats}) == 3
 
 
+def test_integers_are_those_of_the_call_though_the_model_changed_them_since():
+    """A counter in place: with what it is at the end of a run, the lookup would be outside of the table."""
+    table, places = torch.randn(9, 4), torch.tensor([1, 8, 3])
+    (live,) = lives(lambda x, y: x[y].sin(), table, places)
+    places.fill_(1 << 40)
+    ties = ties_of(live)
+    assert (ties["own"], ties["inputs"], ties["refused"]) == (True, 3, None)
+    assert [one.tolist() for one in live.given if not one.is_floating_point()] == [[1, 8, 3]]
+
+
 def test_integers_that_are_not_known_reach_no_operator_that_does_not_check_them(bag):
     with mock.patch.object(graphs.Values, "run", side_effect=AssertionError("it was run")):
         refused = ties_of(dataclasses.replace(bag, given=[]))["refused"]
