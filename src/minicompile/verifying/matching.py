@@ -119,6 +119,7 @@ class Candidates:
         """The nodes that may have these values, by a few of them."""
         if not wide:
             return self.rest
+        values = values.float() if values.dtype.itemsize == 1 else values
         finite = values[torch.isfinite(values)]
         if not len(finite) or not self._wide:
             return [one.name for one in self._wide if not bool(torch.isfinite(one.flat).all())]

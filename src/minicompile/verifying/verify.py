@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import math
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from torch import fx
 from minicompile.torch_private.known_values import outside_of_modes
 from minicompile.verifying import graphs, matching, user_kernels, wrappers
 from minicompile.verifying.blocks import Unable
+from minicompile.verifying.chance import TEXTS, operation, without_chance
 from minicompile.verifying.cpp import Library
 from minicompile.verifying.matching import Candidates, Match
 from minicompile.verifying.ties import FORMAT, Buffer, Call, Line, Store, Ties, refused
@@ -163,9 +165,11 @@ class _Verification:
         self.forward = forward
         self.live, self.deadline, self.per_call, self.library = live, deadline, per_call, library
         self.found: dict[tuple[int, str], _CallFound] = {}  # by the wrapper's line
+        self.handed: dict[str, _CallFound] = {}  # by buffer that a graph within the graph gives
         self.layouts: graphs.Layouts | None = None
         self.recorder: Recorder | None = None
         self.kinds: dict[str, Kinds] = {}
+        self.few: dict[str, str] = {}  # by node of so few kinds of values that another may have them its operation
         self.points: dict[str, int] = {}  # elements of a node, in the last run
         self._unit = 2.0**-23  # of the last place, within which equal values may differ
 
@@ -195,14 +199,15 @@ class _Verification:
         known, self.own = self._known()
         if unknown := graphs.unchecked(module, known[-1]):  # made up they could reach outside of memory
             raise Unable("integers", ", ".join(unknown))
-        highest, holes = self._valid_integers(module, known[-1])
+        highest, holes = self._valid_integers(module, known[-1], known[0])
         sizes = sorted({int(size) for node in module.graph.nodes for size in _sizes(node) if isinstance(size, int)})
         limits = (sizes[-1] if sizes else 2, sizes[len(sizes) // 2] if sizes else 2, 5)
         made: list[list[Any]] = []
         for number, kind in enumerate(("own" if self.own else "normal", "positive", "normal")):
             below = {name: max(1, min(one, limits[number])) for name, one in highest.items()}
             held = known[min(number, len(known) - 1)]
-            made.append(graphs.made_up(module, kind, generator, below, holes if number != 1 else frozenset(), held))
+            gaps = holes if number != 1 else frozenset[str]()
+            made.append(graphs.made_up(module, kind, generator, below, gaps, held, known[0]))
         return made
 
     def _known(self) -> tuple[list[dict[str, Any]], bool]:
@@ -221,14 +226,14 @@ class _Verification:
             return [*left, _whole_numbers(left[0] if left else {})], own and bool(left)
         if len(inputs) != len(self.live.given):
             return [{}], False
-        given = zip(inputs, self.live.given, strict=True)
-        found = {node.name: graphs.laid(node.meta.get("val"), one) for node, one in given}
-        there = {name: one for name, one in found.items() if one is not None}
-        own = bool(found) and len(there) == len(found)
+        there = graphs.all_laid(inputs, self.live.given)
+        own = bool(inputs) and len(there) == len(inputs)
         whole = _whole_numbers(there)
         return ([there, whole] if own else [whole]), own
 
-    def _valid_integers(self, module: fx.GraphModule, known: dict[str, Any]) -> tuple[dict[str, int], frozenset[str]]:
+    def _valid_integers(
+        self, module: fx.GraphModule, known: dict[str, Any], like: dict[str, Any]
+    ) -> tuple[dict[str, int], frozenset[str]]:
         """For each input of integers that are not known, the largest below which the graph can look up; with holes."""
         whole = [
             node.name
@@ -239,7 +244,7 @@ class _Verification:
         holes: frozenset[str] = frozenset()
 
         def runs(highest: dict[str, int], holes: frozenset[str]) -> bool:
-            inputs = graphs.made_up(module, "normal", torch.Generator().manual_seed(3), highest, holes, known)
+            inputs = graphs.made_up(module, "normal", torch.Generator().manual_seed(3), highest, holes, known, like)
             return self._runs(module, inputs)
 
         for name in whole[:6]:
@@ -267,22 +272,21 @@ class _Verification:
             raise
         except Exception as error:  # an index that is not there, a matrix that has no inverse
             raise _NoInput(f"{type(error).__name__}: {error}".splitlines()[0]) from error
-        if sum(one.numel() for one in eager.found.values()) > LARGEST:
+        inner = [eager.at(turn) for turn in range(graphs.TURNS)]
+        if sum(one.numel() for found in (eager.found, *inner) for one in found.values()) > LARGEST:
             raise Unable("size")
         if not self.live.backward and branch is not False:
             self.live.left_own = self.live.left_own or (self.own and not self.live.left)
             self.live.left.append(results)
         if self.layouts is None:
-            self.layouts = graphs.Layouts(module, eager)
+            self.layouts = graphs.Layouts(eager)
             self._from_inputs = _from_inputs(module)
         units = self._units(eager)
-        roots = [matching.Values.of(name, one, units.get(name, 0.0)) for name, one in eager.found.items()
-                 if name not in self.layouts.base and not one.dtype.is_complex]  # fmt: skip
-        candidates = Candidates(roots)
-        for one in roots:
-            self.kinds.setdefault(one.name, Kinds(one.wide)).add(one.flat)
-            self.points[one.name] = len(one.flat)
-        constant = {one.name for one in roots if one.constant}
+        self.inner = {name for found in inner for name in found}
+        outer = self._values(eager.found, units)
+        candidates = [Candidates([*outer, *self._values(inner[0], units)])]
+        candidates += [Candidates([*outer, *self._values(found, units)]) for found in inner[1:] if found]
+        constant = {one.name for one in candidates[0].every.values() if one.constant}
         self.constant = constant if self.constant is None else self.constant & constant
         self.eager = eager
         recorder = Recorder(max(0.0, self.deadline - time.monotonic()), self.per_call)
@@ -291,19 +295,44 @@ class _Verification:
             if isinstance(one, torch.Tensor):
                 recorder.given(name, one)
 
-        met: set[tuple[int, str]] = set()
+        turns: dict[tuple[int, str], int] = {}
 
         def ended(call: wrappers.Call) -> None:
             key = call.line, call.kernel
-            self._met(key, call, candidates, key in met)
-            met.add(key)
+            turns[key] = turns.get(key, 0) + 1
+            # what is called again is in a loop or a region; of many turns the first are looked at
+            self._met(key, call, candidates[turns[key] - 1] if turns[key] <= len(candidates) else None)
 
-        recorder.after_call, recorder.branch = ended, branch
+        handed = set[str]()
+
+        def had_part(call: wrappers.Call | None, name: str, tensor: torch.Tensor) -> None:
+            if call is None:
+                if name not in handed:
+                    handed.add(name)
+                    known = self.handed.setdefault(name, _CallFound(wrappers.Call("", 0, "branch")))
+                    known.runs += 1
+                    self._met_content(known, name, tensor, candidates[0])
+                return
+            key = call.line, call.kernel
+            if turns[key] <= len(candidates):
+                self._met_content(self.found[key], name, tensor, candidates[turns[key] - 1])
+
+        recorder.after_call, recorder.after_part, recorder.branch = ended, had_part, branch
         constants = {name: graphs.here(value) for name, value in self.live.constants.items()}
         run = wrappers.loaded(self.live.code, recorder, constants, self.library)
         results = run(copies)
         self.recorder = recorder
         self._returned(results, recorder)
+
+    def _values(self, found: dict[str, torch.Tensor], units: dict[str, float]) -> list[matching.Values]:
+        """Nodes to compare with, and what kinds of values they have."""
+        assert self.layouts is not None
+        made = [matching.Values.of(name, one, units.get(name, 0.0)) for name, one in found.items()
+                if name not in self.layouts.base and not one.dtype.is_complex]  # fmt: skip
+        for one in made:
+            self.kinds.setdefault(one.name, Kinds(one.wide)).add(one.flat)
+            self.points[one.name] = len(one.flat)
+        return made
 
     def _units(self, eager: graphs.Values) -> dict[str, float]:
         """For each node the unit of the last place of the narrowest float that one before it was rounded to.
@@ -311,14 +340,15 @@ class _Verification:
         Code that computes on in float32 leaves such a rounding out.
         """
         units: dict[str, float] = {}
-        for node in self.live.module.graph.nodes:
-            value = eager.found.get(node.name)
-            if node.op in ("placeholder", "get_attr"):
-                units[node.name] = 0.0
-                continue
-            before = max((units.get(one.name, 0.0) for one in node.all_input_nodes), default=0.0)
-            own = 0.0 if value is None else matching.EPSILON.get(value.dtype, 0.0)
-            units[node.name] = max(before, own)
+        for part in (eager, *(several[0] for several in eager.inner.values())):
+            for node in part.nodes:
+                value = part.found.get(part.within + node.name)
+                if node.op in ("placeholder", "get_attr"):
+                    units[part.within + node.name] = 0.0
+                    continue
+                before = [units.get(part.within + one.name, 0.0) for one in node.all_input_nodes]
+                own = 0.0 if value is None else matching.EPSILON.get(value.dtype, 0.0)
+                units[part.within + node.name] = max([*before, own])
         return units
 
     def _returned(self, results: Any, recorder: Recorder) -> None:
@@ -332,10 +362,10 @@ class _Verification:
             raise Unable("user_kernel", name)
         return user_kernels.run(self.live.code, self.live.users, given, self.per_call)
 
-    def _met(self, key: tuple[int, str], call: wrappers.Call, candidates: Candidates, again: bool) -> None:
+    def _met(self, key: tuple[int, str], call: wrappers.Call, candidates: Candidates | None) -> None:
         assert self.layouts is not None
         known = self.found.setdefault(key, _CallFound(call))
-        if again:  # in a loop: its first turn is told
+        if candidates is None:
             return
         known.runs += 1
         run = known.runs - 1
@@ -350,16 +380,18 @@ class _Verification:
                 known.refused = "error"
                 known.call.detail = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         for name, content in call.contents.items():
-            before = known.stores.get(name) if run else None
-            matches = self._matched(content, candidates, among=[*before.matches] if before else None)
-            matches = {node: one for node, one in matches.items() if one.exact or not content.dtype.is_floating_point}
-            matches = _whole(matches)
-            lost = run > 0 and (before is None or not before.reduced)
-            reduced = (
-                {} if matches or lost else self._reduced(content, candidates, [*before.reduced] if before else None)
-            )
-            _note(known.stores, name, matches, content.numel(), run, reduced)
-            self._agree(content, matches, candidates)
+            self._met_content(known, name, content, candidates)
+
+    def _met_content(self, known: _CallFound, name: str, content: torch.Tensor, candidates: Candidates) -> None:
+        run = known.runs - 1
+        before = known.stores.get(name) if run else None
+        matches = self._matched(content, candidates, among=[*before.matches] if before else None)
+        matches = {node: one for node, one in matches.items() if one.exact or not content.dtype.is_floating_point}
+        matches = _whole(matches)
+        lost = run > 0 and (before is None or not before.reduced)
+        parts = {} if matches or lost else self._reduced(content, candidates, [*before.reduced] if before else None)
+        _note(known.stores, name, matches, content.numel(), run, parts)
+        self._agree(content, matches, candidates)
 
     def _matched(
         self, content: torch.Tensor, candidates: Candidates, terms: int = 0, among: list[str] | None = None
@@ -370,6 +402,7 @@ class _Verification:
         names = among
         if names is None:
             names = matching.candidates_of([matching.Seen(0, content, None, False)], candidates)
+        names = [name for name in names if name in candidates.every]
         return matching.matched(pairs, names, candidates, self.layouts, max(terms, content.numel()))
 
     def _agree(self, content: torch.Tensor, matches: dict[str, Match], candidates: Candidates) -> None:
@@ -425,7 +458,8 @@ class _Verification:
                 continue
             found: dict[str, Match] = {}
             if run:  # what did not hold on the first input holds no more
-                names = [*known.lines[key].matches] if key in known.lines else []
+                held = known.lines[key].matches if key in known.lines else {}
+                names = [name for name in held if name in candidates.every]
             else:
                 names = matching.candidates_of(seen, candidates)
             elements = sum(one.values.numel() for one in seen)
@@ -452,13 +486,25 @@ class _Verification:
     def _ties(self, runs: int) -> Ties:
         assert self.layouts is not None
         assert self.recorder is not None
-        order = {node.name: number for number, node in enumerate(self.live.module.graph.nodes)}
+        parts = (self.eager, *(several[0] for several in self.eager.inner.values()))
+        names = [part.within + node.name for part in parts for node in part.nodes]
+        order = {name: number for number, name in enumerate(names)}
         inputs = [node.name for node in graphs.inputs_of(self.live.module)]
         where: dict[str, dict[str, Any]] = {}
         available = {self.layouts.base.get(name, name) for name in inputs}
+        within = self.eager.inner.items()
+        given = {name + one.name for name, several in within for one in several[0].nodes if one.op == "placeholder"}
+        available |= given | {name for part in parts for name in graphs.handed_on(part)}
         constants = self.constant or set()
         calls: list[Call] = []
         holds: dict[str, list[str]] = {name: [name] for name in inputs}
+        holds |= {name.replace(".", "_"): [name] for name in given}
+        operations = {part.within + node.name: operation(node.target) for part in parts for node in part.nodes}
+        few = (name for name, kinds in self.kinds.items() if kinds.few())
+        self.few = {name: operations.get(name.partition("[")[0], "") for name in few}
+        for name, found in self.handed.items():
+            nodes_in, part = self._settled(found.stores[name], found.runs, order, "")
+            holds[name] = [node for node in nodes_in if self.few.get(node) not in TEXTS] if part is None else []
         for position, one in enumerate(self.found.values()):
             calls.append(self._call(position, one, order, available | constants, where, holds))
             for name in calls[-1]["computes"]:
@@ -468,12 +514,13 @@ class _Verification:
             if node.op in ("placeholder", "output"):
                 continue
             nodes[node.name] = self._where(node, where, constants)
-        for name in self.eager.found:
-            if "." in name or "[" in name:  # of a branch, or one of several that an operation changed
-                nodes[name] = where.get(name, {"where": "nowhere", "calls": []})
-        for name, kinds in self.kinds.items():
-            if kinds.few() and name in nodes:
-                nodes[name] = {**nodes[name], "few": True}
+        for name in (*self.eager.found, *self.inner):  # of a branch, or one of several that an operation changed
+            if name not in nodes and name not in inputs and name not in given:
+                base = where.get(self.layouts.base.get(name, ""))
+                view = {"where": "view", "calls": base["calls"]} if base else {"where": "nowhere", "calls": []}
+                nodes[name] = where.get(name, view)
+        for name in self.few.keys() & nodes.keys():
+            nodes[name] = {**nodes[name], "few": True}
         recorder = self.recorder
         buffers = {}
         for name, number in recorder.storages.items():
@@ -511,6 +558,7 @@ class _Verification:
         where: dict[str, dict[str, Any]], holds: dict[str, list[str]],
     ) -> Call:  # fmt: skip
         call, runs = found.call, found.runs
+        own = self._owner(call.line)
         seen, computes = set(available), list[str]()
         lines: list[Line] = []
         carried = _carried(call.kernel_code.text) if call.kernel_code else _Carried(set(), {})
@@ -534,16 +582,17 @@ class _Verification:
                         entry["calls"].append(position)
             return bool(fresh)
 
+        tied = list[Line]()
         for (line, name), one in sorted(found.lines.items()) if found.refused is None else ():
-            nodes, part = self._settled(one, runs, order)
+            nodes, part = self._settled(one, runs, order, own)
             if line in carried.lines:
-                lines.append(
-                    Line(line=line, name=name, nodes=[], part="accumulated", elements=one.elements, first=False)
-                )
-                continue
-            whole = nodes if part in WHOLE else []
-            lines.append(Line(line=line, name=name, nodes=nodes, part=part, elements=one.elements,
-                              first=first_of(whole, "line")))  # fmt: skip
+                nodes, part = [], "accumulated"
+            tied.append(Line(line=line, name=name, nodes=nodes, part=part, elements=one.elements, first=False))
+        text = call.ran.text if call.ran is not None else ""
+        tied, shown = without_chance(tied, text, self.few, loaded)
+        for entry in tied:
+            whole = entry["nodes"] if entry["part"] in WHOLE else []
+            lines.append(Line(**{**entry, "first": first_of(whole, "line")}))
         for entry in lines:
             if entry["part"] == "accumulated":
                 results = carried.results.get(entry["line"], [])
@@ -551,7 +600,9 @@ class _Verification:
                                        and one["part"] in WHOLE), [])  # fmt: skip
         stores: list[Store] = []
         for name, one in found.stores.items() if found.refused is None else ():
-            nodes, part = self._settled(one, runs, order)
+            nodes, part = self._settled(one, runs, order, own)
+            if text and kind == "kernel":
+                nodes = [node for node in nodes if self.few.get(node) not in TEXTS or node in shown or node in loaded]
             if nodes and part in WHOLE:  # what has fewer elements is spread, and no more than in it
                 same = [node for node in nodes if self.points[node] == one.elements // one.runs]
                 nodes, part = (same, part) if same else (nodes, "repeated")
@@ -585,24 +636,38 @@ class _Verification:
             stores=stores,
         )
 
-    def _settled(self, found: _Found, runs: int, order: dict[str, int]) -> tuple[list[str], str | None]:
-        """The nodes that hold on every run, the nearest only, and what part of the first it is."""
-        if found.runs < runs or not found.matches:
+    def _owner(self, line: int) -> str:
+        """The graph within the graph in whose function a line of the wrapper stands, as its nodes' names begin."""
+        functions = re.findall(r"(?m)^def (\w+)\(args\):|^(?=\S)", "\n".join(self.live.code.split("\n")[:line]))
+        last = functions[-1] if functions else ""
+        return f"{last}." if f"{last}." in self.eager.inner else ""
+
+    def _settled(self, found: _Found, runs: int, order: dict[str, int], own: str) -> tuple[list[str], str | None]:
+        """The nodes that hold on every run, the nearest only, and what part of the first it is.
+
+        Args:
+            found: what the runs show.
+            runs: how many there were.
+            order: of the nodes.
+            own: how names begin of the graph within the graph that runs here; those of others are none.
+        """
+        matches = {name: one for name, one in found.matches.items() if name.rpartition(".")[0] in ("", own[:-1])}
+        if found.runs < runs or not matches:
             return [], None
-        worst = {name: max(one.error for one in many) for name, many in found.matches.items()}
-        exact = {name: all(one.exact for one in many) for name, many in found.matches.items()}
-        full = {name: all(one.full for one in many) for name, many in found.matches.items()}
+        worst = {name: max(one.error for one in many) for name, many in matches.items()}
+        exact = {name: all(one.exact for one in many) for name, many in matches.items()}
+        full = {name: all(one.full for one in many) for name, many in matches.items()}
         if any(full.values()):
             worst = {name: one for name, one in worst.items() if full[name]}
         best = min(worst.values())
         near = [name for name, one in worst.items() if one <= 4 * max(best, self._unit)]
-        near.sort(key=lambda name: (not exact[name], order.get(name, 0)))
+        near.sort(key=lambda name: (not exact[name], bool(own) and not name.startswith(own), order.get(name, 0)))
         first = near[0]
         if not full[first]:
             return near, "slice"
         if not exact[first] and worst[first] > 0:
             return near, "before_cast"
-        if not all(one.near for one in found.matches[first]):
+        if not all(one.near for one in matches[first]):
             return near, "unrounded"
         return near, None
 

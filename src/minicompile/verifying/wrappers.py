@@ -17,7 +17,8 @@ from minicompile.torch_private.tensors import storage_identity
 from minicompile.verifying import kernels, random_numbers
 from minicompile.verifying.blocks import Unable
 from minicompile.verifying.cpp import Library
-from minicompile.verifying.graphs import on_cpu
+from minicompile.verifying.graphs import LOOPED, on_cpu
+from minicompile.verifying.stand_ins import on_this_machine
 
 LIBRARY = ("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quantized.")
 RENAMED = (
@@ -86,7 +87,9 @@ class Recorder:
         self.returned: list[str] = []
         self.alias: dict[str, str] = {}  # by a name that nothing was written under, whose memory it is
         self.branch: bool | None = None  # which branch of each condition runs
+        self.several: dict[str, Call] = {}  # by the name of several results the call that gave them
         self.after_call: Callable[[Call], None] = lambda call: None
+        self.after_part: Callable[[Call | None, str, torch.Tensor], None] = lambda call, name, tensor: None
 
     def allocation(self, tensor: torch.Tensor) -> int:
         storage = tensor.untyped_storage()
@@ -236,11 +239,23 @@ class Recorder:
         for name in targets:
             if isinstance(around.get(name), torch.Tensor):
                 self.wrote(call, name, around[name])
+            elif isinstance(around.get(name), tuple | list):
+                self.several[name] = call
         for name, held in before.items():
             now = around.get(name)
             if name not in call.writes and isinstance(now, torch.Tensor) and not _alike(now, held):
                 self.wrote(call, name, now)
         self.ended(call)
+
+    def part(self, name: str, of: str, around: dict[str, Any]) -> None:
+        """One of several results, of a library or of a graph within the graph, got a name of its own."""
+        call, tensor = self.several.get(of), around.get(name)
+        if isinstance(tensor, torch.Tensor):
+            if call is not None:
+                self.wrote(call, name, tensor)
+            elif name not in self.storages:
+                self.own(name, tensor)
+            self.after_part(call, name, tensor)
 
 
 def _kinds(marks: torch.Tensor) -> set[int]:
@@ -314,8 +329,12 @@ class _Told(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> Any:
         targets = [one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)]
         made = self._told(node, node.value, targets)
-        if self.inside and not made and isinstance(node.value, ast.Name) and targets:
-            return node
+        value = node.value
+        of = value.value if isinstance(value, ast.Subscript) else value.func if isinstance(value, ast.Call) else None
+        several = isinstance(value, ast.Subscript) or isinstance(node.targets[0], ast.Tuple)
+        if self.inside and not made and several and isinstance(of, ast.Name):
+            told = [f"__told__.part({name!r}, {of.id!r}, locals())" for name in targets]
+            return [node, *(ast.copy_location(one, node) for text in told for one in ast.parse(text).body)]
         return made or node
 
     def visit_Expr(self, node: ast.Expr) -> Any:
@@ -327,6 +346,14 @@ class _Told(ast.NodeTransformer):
                 (made,) = ast.parse(told).body
                 return ast.copy_location(made, node)
         return self._told(node, node.value, []) or node
+
+    def visit_While(self, node: ast.While) -> Any:
+        self.generic_visit(node)
+        if not self.inside:
+            return node
+        node.test = ast.parse(f"__told__.turn({ast.unparse(node.test)})", mode="eval").body
+        begins = ast.parse("__told__.turns = 0").body
+        return [*(ast.copy_location(one, node) for one in begins), node]
 
     def visit_If(self, node: ast.If) -> Any:
         self.generic_visit(node)
@@ -342,9 +369,13 @@ class _Told(ast.NodeTransformer):
             or ast.unparse(value.func) == "inductor_ops._alloc_from_pool"
         ):
             return None
-        names = sorted({one.id for one in ast.walk(value) if isinstance(one, ast.Name)})
+        text = ast.unparse(value)
+        if ast.unparse(value.func).startswith("torch.ops."):
+            value.func = ast.Call(ast.Name("__here__", ast.Load()), [value.func], [])
+            ast.fix_missing_locations(ast.copy_location(value.func, value))
+        names = sorted({one.id for one in ast.walk(value) if isinstance(one, ast.Name)} - {"__here__"})
         before = f"__before__ = __told__.before({names!r}, locals())"
-        after = f"__told__.after({node.lineno}, {ast.unparse(value)!r}, {targets!r}, locals(), __before__)"
+        after = f"__told__.after({node.lineno}, {text!r}, {targets!r}, locals(), __before__)"
 
         def made(text: str) -> ast.stmt:
             (one,) = ast.parse(text).body
@@ -360,7 +391,7 @@ class _Library:
     """Hands the library's calls to the recorder."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
+        self.recorder, self.turns = recorder, 0
 
     def laid(self, name: str, tensor: Any, size: Any, stride: Any) -> Any:
         """A result in the layout that the wrapper goes on with, which the library of this machine may not choose."""
@@ -372,12 +403,22 @@ class _Library:
         self.recorder.own(name, made)
         return made
 
+    def turn(self, goes_on: Any) -> bool:
+        """Whether a loop turns once more; what was refused in it may have left no end."""
+        self.turns += 1
+        if self.turns > LOOPED or time.monotonic() > self.recorder.deadline:
+            raise Unable("time", "a loop")
+        return bool(goes_on)
+
     def branch(self, condition: Any) -> bool:
         return bool(condition) if self.recorder.branch is None else self.recorder.branch
 
     def before(self, names: list[str], around: dict[str, Any]) -> dict[str, Any]:
         found = {name: around[name] for name in names if isinstance(around.get(name), torch.Tensor)}
         return {name: one.clone() for name, one in found.items() if one.numel() < 1 << 22}
+
+    def part(self, name: str, of: str, around: dict[str, Any]) -> None:
+        self.recorder.part(name, of, dict(around))
 
     def after(self, line: int, text: str, targets: list[str], around: dict[str, Any], before: dict[str, Any]) -> None:
         self.recorder.library(line, text, targets, dict(around), before)
@@ -398,7 +439,7 @@ def loaded(code: str, recorder: Recorder, constants: dict[str, Any], library: Li
     space: dict[str, Any] = {
         "AsyncCompile": compiler, "get_raw_stream": lambda _device: 0, "__name__": "code", "_no_device": nullcontext,
         "empty_strided_cpu": Poisoned.empty, "empty_strided_p2p": None, "__told__": _Library(recorder),
-        "reinterpret_tensor": _reinterpreted,
+        "reinterpret_tensor": _reinterpreted, "__here__": on_this_machine,
     }  # fmt: skip
     exec(_compiled(code), space)
     space |= constants

@@ -19,6 +19,7 @@ import torch
 from minicompile.torch_private import gpu_decompositions, installed, simulated
 from minicompile.torch_private.names import owner
 from minicompile.verifying import user_kernels as verifying_user_kernels
+from minicompile.verifying.graphs import is_whole
 from minicompile.verifying.verify import LARGEST, Live
 from minicompile.watching import user_kernels
 from minicompile.watching.calls import KernelCalls
@@ -102,7 +103,7 @@ class _Watcher:
         index = len(self.session.dynamo)
         model = self.frames.graph_begins(index)
         if sum(tensor.numel() for tensor in tensors) <= LARGEST:
-            self._given[index] = list(inputs)
+            self._given[index] = [_held(one) for one in inputs]
         self.session.dynamo.append({**recorded, "model": model, "on_gpu": on_gpu})
         return index
 
@@ -234,6 +235,11 @@ class _Watcher:
 def _setting(name: str) -> Any:
     """One of Inductor's settings; None where the installed torch has no such one."""
     return reduce(lambda at, part: getattr(at, part, None), name.split("."), owner("config"))
+
+
+def _held(given: Any) -> Any:
+    """An input as it is now, where it is integers: what is done to them later may lead outside of a table."""
+    return given.detach().clone() if type(given) is torch.Tensor and is_whole(given) else given
 
 
 def _live(graph, made: dict, given: list) -> Live:
