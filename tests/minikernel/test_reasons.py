@@ -37,6 +37,8 @@ EACH = {
     "not_kept": {"call": 1, "calls": 8},
     "above_roof": {"gb_per_s": 180.0, "roof": 10.0},
     "clock": {"microseconds": 10.0, "seen": 500.0},
+    "graph_above_roof": {"gb_per_s": 2.6e6, "roof": 3020.0},
+    "another": {},
     "meddled": {},
     "unwatched": {},
     "memory": {"gigabytes": 2.1},
