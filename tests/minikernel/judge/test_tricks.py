@@ -21,7 +21,6 @@ CLOCK = "its process says that a call took .* µs, and by the judge's clock it t
 SAID = {
     "nothing_while_captured": WRONG,
     "once_in_a_graph": WRONG,
-    "on_a_second_stream": CLOCK,
     "in_a_thread": f"{CLOCK}|{WRONG}",
     "at_the_next_call": WRONG,
     "events_patched": CLOCK,
@@ -47,11 +46,17 @@ def test_a_trick_is_found(function: str):
     assert re.search(SAID[function], reason or "")
 
 
+def test_a_second_stream_gains_nothing():
+    """Eight launches take the host longer than the spin does, so that events see them: else the judge's clock does."""
+    timed, reason = bench("on_a_second_stream")
+    assert re.search(CLOCK, reason) if reason else timed["rows"][0]["median_us"] > 0.9 * timed["rows"][0]["graph_us"]
+
+
 @pytest.mark.parametrize("function", ["honest", "slow"])
 def test_an_honest_kernel_is_timed(function: str):
-    """Of two, one takes eight times as long as the other, by events and by graphs alike."""
-    timed, reason = bench(function, {**PARAMS, "shapes": [[64, 600], [32768, 600]]})
+    """Of two, one does eight times as much as the other."""
+    timed, reason = bench(function)
     assert reason is None
-    for row in timed["rows"]:
-        ratio = 8 if function == "slow" else 1
-        assert row["graph_us"] == pytest.approx(ratio * row["reference_graph_us"], rel=0.3)
+    (row,) = timed["rows"]
+    assert (row["graph_us"] > 4 * row["reference_graph_us"]) == (function == "slow")
+    assert row["graph_us"] < 1.1 * row["median_us"]
