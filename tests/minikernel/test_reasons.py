@@ -39,6 +39,7 @@ EACH = {
     "clock": {"microseconds": 10.0, "seen": 500.0},
     "graph_above_roof": {"gb_per_s": 2.6e6, "roof": 3020.0},
     "another": {},
+    "unproven_size": {"elements": 2**31 + 600},
     "meddled": {},
     "unwatched": {},
     "memory": {"gigabytes": 2.1},
