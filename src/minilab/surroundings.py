@@ -10,7 +10,7 @@ from minilab.errors import LabError
 FOLDERS = ("logs", "results", ".snakemake")
 DATED = ("src", "scripts", "results")  # folders of inputs and results
 AHEAD_SECONDS = 2.0  # that a file server's clock may be ahead of this machine's
-# Whether a multiplication and an addition are done at once: Triton's default may turn, and with it a kernel's registers.
+# Whether a multiplication and an addition are done at once: Triton's default may turn, and with it the registers.
 SETTLED = {"TRITON_DEFAULT_FP_FUSION": "1"}
 # Variables by which the same source becomes other machine code, or the same code takes another time.
 DECISIVE = (
