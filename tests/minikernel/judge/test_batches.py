@@ -97,3 +97,18 @@ def test_every_bit_of_a_row_is_in_its_digest_and_the_seed_decides_how(dtype: tor
         assert (digest(other, weights) != first).tolist() == [False, True, False]
     assert (digest(rows, weights_of(2, 40)) != first).all()
     assert torch.equal(digest(rows.T.contiguous().T, weights), first)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "count"),
+    [
+        ([64, 600], "float32", 20),
+        ([32768, 600], "float32", 13),
+        ([32768, 600], "bfloat16", 20),
+        ([2**20, 600], "float32", 2),
+    ],
+)
+def test_a_batch_has_as_many_inputs_as_have_room(shape: list[int], dtype: str, count: int):
+    assert batches.count_of(shape, dtype) == count
+    digests, looked_at = count * shape[0] * 8, count * 16 * shape[1]
+    assert digests + looked_at * 2 <= space(shape, dtype) <= digests + 4096 + looked_at * 4
