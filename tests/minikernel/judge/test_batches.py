@@ -63,13 +63,22 @@ def test_what_a_process_conceals_of_two_milliseconds_is_seen(seen: Callable, mon
     assert 1000 < reason["seen"] < 1e5
 
 
-@pytest.mark.parametrize(("hidden", "told", "count", "found"), [
-    (9, 50, 20, False), (11, 50, 20, True), (90, 50, 2, False), (110, 50, 2, True), (11, 120, 20, False), (13, 120, 20, True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("hidden", "told", "count", "found"),
+    [
+        (9, 50, 20, False),
+        (11, 50, 20, True),
+        (90, 50, 2, False),
+        (110, 50, 2, True),
+        (11, 120, 20, False),
+        (13, 120, 20, True),
+    ],
+)
 def test_two_hundred_microseconds_or_a_tenth_of_a_batch_can_be_hidden(hidden: int, told: int, count: int, found: bool):
     """What either clock says is written down here: all batches cost 3000 us besides the calls."""
     many = object.__new__(Batches)
-    process = SimpleNamespace(at={"code": "time"})
+    at = {"code": "time", "kernel": "mine", "device": "cuda:0", "shape": SHAPE, "dtype": "float32"}
+    process = SimpleNamespace(at=at)
     many.providers = {name: Provider(process, name) for name in ("mine", "F.softmax")}
     many.trusted, many.count = ["F.softmax"], count
     took = {"mine": told + hidden, "F.softmax": 20}
