@@ -6,6 +6,7 @@ On a CPU, whose clock stands for a GPU's: what is told of a call is written down
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -60,10 +61,36 @@ def test_what_a_process_conceals_of_two_milliseconds_is_seen(seen: Callable, mon
     assert reason["code"] == "clock"
     assert reason["microseconds"] == 50
     assert 1000 < reason["seen"] < 1e5
-    # a single call conceals 1750 of its 2000 us; twenty of them have 200 us of slack together
-    monkeypatch.setattr(batches, "COUNT", batches.LEAST)
-    with pytest.raises(Failed):
-        seen("says_half")
+
+
+@pytest.mark.parametrize(
+    ("hidden", "told", "count", "found"),
+    [
+        (9, 50, 20, False),
+        (11, 50, 20, True),
+        (90, 50, 2, False),
+        (110, 50, 2, True),
+        (11, 120, 20, False),
+        (13, 120, 20, True),
+    ],
+)
+def test_two_hundred_microseconds_or_a_tenth_of_a_batch_can_be_hidden(hidden: int, told: int, count: int, found: bool):
+    """What either clock says is written down here: all batches cost 3000 us besides the calls."""
+    many = object.__new__(Batches)
+    at = {"code": "time", "kernel": "mine", "device": "cuda:0", "shape": SHAPE, "dtype": "float32"}
+    process = SimpleNamespace(at=at)
+    many.providers = {name: Provider(process, name) for name in ("mine", "F.softmax")}
+    many.trusted, many.count = ["F.softmax"], count
+    took = {"mine": told + hidden, "F.softmax": 20}
+    many._batch = lambda name, graph: (3000 + count * took[name], told)
+    clocks = {"mine": [float(told)], "F.softmax": [20.0]}
+    if not found:
+        assert many.seen(clocks, 3, graph=False) == {"mine": pytest.approx(told + hidden)}
+        return
+    with pytest.raises(Failed) as failure:
+        many.seen(clocks, 3, graph=False)
+    assert failure.value.reason["code"] == "clock"
+    assert failure.value.reason["seen"] == pytest.approx(told + hidden)
 
 
 def test_who_remembers_rows_finds_all_of_them_new(seen: Callable, monkeypatch: pytest.MonkeyPatch):
@@ -97,3 +124,18 @@ def test_every_bit_of_a_row_is_in_its_digest_and_the_seed_decides_how(dtype: tor
         assert (digest(other, weights) != first).tolist() == [False, True, False]
     assert (digest(rows, weights_of(2, 40)) != first).all()
     assert torch.equal(digest(rows.T.contiguous().T, weights), first)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "count"),
+    [
+        ([64, 600], "float32", 20),
+        ([32768, 600], "float32", 13),
+        ([32768, 600], "bfloat16", 20),
+        ([2**20, 600], "float32", 2),
+    ],
+)
+def test_a_batch_has_as_many_inputs_as_have_room(shape: list[int], dtype: str, count: int):
+    assert batches.count_of(shape, dtype) == count
+    digests, looked_at = count * shape[0] * 8, count * 16 * shape[1]
+    assert digests + looked_at * 2 <= space(shape, dtype) <= digests + 4096 + looked_at * 4
