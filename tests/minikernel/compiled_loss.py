@@ -7,7 +7,8 @@ from compiled_triton import resources
 POINTERS = {"float32": "*fp32", "bfloat16": "*bf16", "float16": "*fp16"}
 # arguments that are pointers of their own dtype, whatever h and weight are
 FLOATS = (
-    "losses", "known", "made", "parts", "drift", "partial", "partial_bias", "grad", "scale", "loss", "spread", "pull"
+    "losses", "known", "made", "parts", "drift", "partial", "partial_bias", "grad", "mean", "scale", "loss", "spread",
+    "pull",
 )  # fmt: skip
 NUMBERS = ("softcap", "z_loss", "keep", "mass", "drift_bias")
 
@@ -25,6 +26,7 @@ def compile_recomputed(features: int, dtype: str, kernel: str, **flags: bool) ->
     itemsize = 4 if dtype == "float32" else 2
     tiles = recomputed.tiles_of(features, itemsize)[kernel == "weight"]
     options = tiles.options(features) | recomputed.arithmetic(getattr(torch, dtype))
+    options |= {"GUESS": dtype != "float32"} if kernel == "forward" else {}
     function = getattr(recomputed_kernels, f"{kernel}_kernel")
     constants = {name: options.pop(name) for name in function.arg_names if name in options}
     constants |= {

@@ -79,6 +79,6 @@ def rows_kernel(
             gradient = tl.where(column == picked, at_target, gradient)
             if SMOOTH:
                 gradient -= tl.load(spread + column, mask=column < classes, other=0.0) * up
-            gradient = tl.where(counted, gradient, 0.0)
-            # what lies between two rows is nobody's
+            # a class that only fills up is in the products too
+            gradient = tl.where(counted & (column < classes), gradient, 0.0)
             tl.store(logits + column, gradient.to(logits.dtype.element_ty), mask=column < stride)

@@ -95,6 +95,29 @@ def test_rows_interpreted_agrees_with_float64_in_every_option_it_takes(tmp_path)
         assert max(errors(results, expected(one))) < 2e-6, one["options"]
 
 
+def test_recomputed_interpreted_looks_for_the_highest_logit_where_the_targets_is_too_far_below(tmp_path):
+    # in float16 the target's logit is taken off first; here by two rows in three that overflows, by 196 in base e
+    far = case("recomputed", (24, 16, 40), torch.float16, {"reduction": "sum"}, False)
+    far |= {"h": (torch.eye(16).repeat(2, 1)[:24] * 14).half(), "weight": (torch.eye(40, 16) * 14).half()}
+    far["target"] = torch.where(torch.arange(24) % 3 == 0, torch.arange(24) % 16, 39)
+    right = expected(far)
+    (results,) = interpret([far], tmp_path)
+    assert right[0] > 16 * 190
+    assert max(errors(results, right)) < 2**-10
+
+
+@pytest.mark.parametrize("classes", [1, 63, 64, 4097])
+def test_rows_interpreted_fills_classes_up_with_what_has_no_gradient(tmp_path, classes):
+    # all logits are far below 0, where the filled-up classes' would lead
+    one = case("rows", (33, 24, classes), torch.float32, {"label_smoothing": 0.1}, True)
+    one["bias"] -= 150
+    (results,) = interpret([one], tmp_path)
+    assert [r.shape for r in results[1:]] == [(33, 24), (classes, 24), (classes,)]
+    right = expected(one)
+    # of one class there is nothing to learn: what is left is rounding
+    assert max(errors(results, right)) < 1e-4 if classes > 1 else all(r.abs().max() < 1e-4 for r in results)
+
+
 @pytest.mark.parametrize("kernel", ["forward", "weight"])
 @pytest.mark.parametrize(
     ("features", "dtype", "spilled"),
