@@ -14,7 +14,7 @@ NUMBERS = ("softcap", "z_loss", "keep", "mass", "drift_bias")
 
 
 def compile_recomputed(features: int, dtype: str, kernel: str, **flags: bool) -> dict[str, Any]:
-    """Compile "forward" or "weight" of `recomputed_kernels` as it is launched; flags are the kernel's constants.
+    """Compile "forward", "weight" or "gather" of `recomputed_kernels` as it is launched; flags are its constants.
 
     Raises:
         LabError: it does not compile, or Triton runs in its interpreter, which compiles nothing.
@@ -26,7 +26,9 @@ def compile_recomputed(features: int, dtype: str, kernel: str, **flags: bool) ->
     itemsize = 4 if dtype == "float32" else 2
     tiles = recomputed.tiles_of(features, itemsize)[kernel == "weight"]
     options = tiles.options(features) | recomputed.arithmetic(getattr(torch, dtype))
-    options |= {"GUESS": dtype != "float32"} if kernel == "forward" else {}
+    options |= {"GUESS": dtype != "float32"} if kernel == "forward" else {"UPRIGHT": tiles.upright}
+    if kernel == "gather":
+        options = recomputed.gather_options(features)
     function = getattr(recomputed_kernels, f"{kernel}_kernel")
     constants = {name: options.pop(name) for name in function.arg_names if name in options}
     constants |= {

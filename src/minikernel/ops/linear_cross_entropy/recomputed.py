@@ -12,8 +12,9 @@ from minikernel.ops.linear_cross_entropy.options import Options, Wanted, parts_o
 from minikernel.ops.softmax_triton_rows import on_device_of
 
 PARTIAL_BYTES = 32 << 20  # of a weight's gradient over some rows each, beside the gradients
-# The last kernel's: elements of the weight's gradient that a program adds up, of how many splits at once; rows of h's.
-GATHERED, AT_ONCE, FINISHED = 128, 16, 64
+PROGRAMS = 2  # of the weight's gradient for each multiprocessor
+# The last kernel's: elements of the weight's gradient that a program adds up, of how many splits at once, and of h's.
+GATHERED, AT_ONCE, FINISHED = 128, 16, 2048
 
 
 class Tiles(NamedTuple):
@@ -23,6 +24,7 @@ class Tiles(NamedTuple):
     columns: int
     warps: int
     stages: int
+    upright: bool = False  # of the weight's gradient alone
 
     def options(self, features: int) -> dict[str, Any]:
         """As the kernels take it, for rows of so many features."""
@@ -98,19 +100,24 @@ def weight_launch(features: int, dtype: torch.dtype, flags: Flags, bias_gradient
         HAS_BIAS=flags.bias,
         BIAS_GRADIENT=bias_gradient,
         SOFTCAP=flags.softcap,
+        UPRIGHT=tiles.upright,
         **arithmetic(dtype),
         **tiles.options(features),
     )
     return launch, tiles
 
 
+def gather_options(features: int) -> dict[str, int]:
+    """How the last kernel cuts up what it adds up and finishes."""
+    width = width_of(features)
+    return {"WIDTH": width, "ROWS": max(FINISHED // width, 1), "BLOCK": GATHERED, "PARTS": AT_ONCE}
+
+
 @cache
 def gather_launch(features: int, smooth: bool, weight: bool, tokens: bool) -> tuple[Launch, int]:
     """The last kernel, and the rows of h that one of its programs finishes."""
-    width = width_of(features)
-    rows = max(FINISHED * 64 // width, 1)
-    sizes = {"WIDTH": width, "ROWS": rows, "BLOCK": GATHERED, "PARTS": AT_ONCE}
-    return Launch(kernels.gather_kernel, SMOOTH=smooth, WEIGHT=weight, TOKENS=tokens, **sizes), rows
+    options = gather_options(features)
+    return Launch(kernels.gather_kernel, SMOOTH=smooth, WEIGHT=weight, TOKENS=tokens, **options), options["ROWS"]
 
 
 def arithmetic(dtype: torch.dtype) -> dict[str, str]:
@@ -266,10 +273,10 @@ def backward(
 def splits_of(rows: int, classes: int, features: int, tiles: Tiles, like: torch.Tensor) -> tuple[int, int]:
     """How many parts the rows of the weight's gradient are cut into, and how many rows each has.
 
-    As many as give every multiprocessor two programs, as far as their sums fit in `PARTIAL_BYTES`.
+    As many as give every multiprocessor `PROGRAMS`, as far as their sums fit in `PARTIAL_BYTES`.
     """
     programs = parts_of(classes, tiles.columns)
-    wanted = max(2 * multiprocessors(like) // programs, 1)
+    wanted = max(PROGRAMS * multiprocessors(like) // programs, 1)
     fit = max(PARTIAL_BYTES // (4 * classes * features), 1)
     blocks = max(parts_of(rows, tiles.rows), 1)
     each = parts_of(blocks, min(wanted, fit, blocks))

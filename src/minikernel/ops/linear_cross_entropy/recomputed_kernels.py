@@ -235,10 +235,14 @@ def weight_kernel(
     partial_bias,  # (splits, V)
     h, weight, target, bias, known, grad, grad_step, mean, rows, classes, features, softcap, split_rows,
     HAS_BIAS: tl.constexpr, BIAS_GRADIENT: tl.constexpr, SOFTCAP: tl.constexpr,
-    PRECISION: tl.constexpr, FACTOR: tl.constexpr,
+    PRECISION: tl.constexpr, FACTOR: tl.constexpr, UPRIGHT: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDTH: tl.constexpr, EVEN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """The weight's gradient for COLUMNS classes over the rows of a split, logits transposed."""
+    """The weight's gradient for COLUMNS classes over the rows of a split.
+
+    Logits are transposed, as the gradient's product takes them, or UPRIGHT and turned for it: then a thread needs fewer
+    rows' numbers, and the gradient goes through shared memory.
+    """
     split = tl.program_id(1)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     exists = column < classes
@@ -265,22 +269,32 @@ def weight_kernel(
         upstream = tl.load(grad + row * grad_step, mask=inside, other=0.0) * each
         scale = tl.load(known + rows + row, mask=inside, other=0.0) * upstream
         at_target = tl.load(known + 2 * rows + row, mask=inside, other=0.0) * upstream
-        logits = product(tile, tl.trans(tokens), PRECISION)
+        if UPRIGHT:
+            logits = product(tokens, tl.trans(tile), PRECISION)
+            classes_of, rows_of = column[None, :], wanted[:, None]
+            highest, scale, at_target = highest[:, None], scale[:, None], at_target[:, None]
+        else:
+            logits = product(tile, tl.trans(tokens), PRECISION)
+            classes_of, rows_of = column[:, None], wanted[None, :]
+            highest, scale, at_target = highest[None, :], scale[None, :], at_target[None, :]
         if HAS_BIAS:
-            logits += shift[:, None]
+            logits += shift[None, :] if UPRIGHT else shift[:, None]
         if SOFTCAP:
             logits = capped(logits, softcap)
-        gradient = tl.exp2(tl.fma(logits, LOG2E, -highest[None, :])) * scale[None, :]
+        gradient = tl.exp2(tl.fma(logits, LOG2E, -highest)) * scale
         if SOFTCAP:
             slope = logits / softcap
             gradient *= 1.0 - slope * slope
-        gradient = tl.where(column[:, None] == wanted[None, :], at_target[None, :], gradient)
+        gradient = tl.where(classes_of == rows_of, at_target, gradient)
         if BIAS_GRADIENT:
-            bias_sums += tl.sum(gradient, axis=1)
+            bias_sums += tl.sum(gradient, axis=0 if UPRIGHT else 1)
         if FACTOR == "wide":
+            gradient = tl.trans(gradient) if UPRIGHT else gradient
             sums += tl.dot(gradient, tokens.to(tl.float32), input_precision="tf32")
         else:
-            sums = tl.dot(gradient.to(tokens.dtype), tokens, sums, input_precision=PRECISION)
+            factor = gradient.to(tokens.dtype)
+            factor = tl.trans(factor) if UPRIGHT else factor
+            sums = tl.dot(factor, tokens, sums, input_precision=PRECISION)
     kept = split.to(tl.int64) * classes * features
     tl.store(partial + kept + place, sums, mask=exists[:, None] & (feature[None, :] < features))
     if BIAS_GRADIENT:
@@ -316,18 +330,18 @@ def gather_kernel(
     else:
         if TOKENS:
             row = (program - programs) * ROWS + tl.arange(0, ROWS)
-            inside = row < rows
+            exists = row < rows
             feature = tl.arange(0, WIDTH)
-            used = inside[:, None] & (feature[None, :] < features)
-            place = row.to(tl.int64)[:, None] * features + feature[None, :]
-            wanted = tl.load(target + row, mask=inside, other=0).to(tl.int64)
+            used = exists[:, None] & (feature[None, :] < features)
+            here = row.to(tl.int64)[:, None] * features + feature[None, :]
+            wanted = tl.load(target + row, mask=exists, other=0).to(tl.int64)
             picked = tl.where((wanted >= 0) & (wanted < classes), wanted, 0)
-            at_target = tl.load(known + 2 * rows + row, mask=inside, other=0.0)
+            at_target = tl.load(known + 2 * rows + row, mask=exists, other=0.0)
             own = tl.load(weight + picked[:, None] * features + feature[None, :], mask=used, other=0.0)
-            gradient = tl.load(made + place, mask=used, other=0.0) + own.to(tl.float32) * at_target[:, None]
+            gradient = tl.load(made + here, mask=used, other=0.0) + own.to(tl.float32) * at_target[:, None]
             if SMOOTH:
                 drifts = tl.load(drift + feature, mask=feature < features, other=0.0)
                 gradient -= tl.where((wanted == ignore_index)[:, None], 0.0, drifts[None, :])
-            upstream = tl.load(grad + row * grad_step, mask=inside, other=0.0) * tl.load(mean)
+            upstream = tl.load(grad + row * grad_step, mask=exists, other=0.0) * tl.load(mean)
             gradient *= upstream[:, None]
-            tl.store(dh + place, gradient.to(dh.dtype.element_ty), mask=used)
+            tl.store(dh + here, gradient.to(dh.dtype.element_ty), mask=used)

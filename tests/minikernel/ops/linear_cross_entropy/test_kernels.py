@@ -129,6 +129,12 @@ def test_recomputed_compiles_for_sm_90_within_a_blocks_shared_memory(features, d
     assert found["stack_bytes"] <= spilled
 
 
+def test_the_kernel_that_finishes_compiles_for_sm_90_without_a_spill():
+    for features, dtype, smooth in ((64, "bfloat16", False), (256, "float16", True), (100, "float32", True)):
+        found = compile_recomputed(features, dtype, "gather", SMOOTH=smooth, WEIGHT=True, TOKENS=True)
+        assert found["stack_bytes"] == 0
+
+
 def test_rows_compiles_for_sm_90_without_a_spill():
     for flags in ({}, {"HAS_BIAS": True, "SMOOTH": True, "HAS_CLASS_WEIGHT": True}):
         assert compile_rows(SCALED=True, GRADIENT=True, **flags)["stack_bytes"] == 0
