@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from minikernel.ops import softmax_cuda
 from minikernel.ops.softmax_triton_rows import FUSION
 
 
@@ -46,3 +47,8 @@ class Launch:
         compiled = self.kernel[grid](*arguments, **self.options)
         if compiled is not None:  # the interpreter compiles nothing
             self.compiled[key] = compiled
+
+
+def multiprocessors(like: torch.Tensor) -> int:
+    """Of the device of a tensor; of an H100 and an H200, where Triton is interpreted."""
+    return softmax_cuda.multiprocessors(like.get_device()) if like.is_cuda else 132

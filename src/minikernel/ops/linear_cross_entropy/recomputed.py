@@ -5,9 +5,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from minikernel.ops import softmax_cuda
 from minikernel.ops.linear_cross_entropy import recomputed_kernels as kernels
-from minikernel.ops.linear_cross_entropy.launch import Launch
+from minikernel.ops.linear_cross_entropy.launch import Launch, multiprocessors
 from minikernel.ops.linear_cross_entropy.options import Options, Wanted, parts_of, spread_of
 from minikernel.ops.softmax_triton_rows import on_device_of
 
@@ -281,8 +280,3 @@ def splits_of(rows: int, classes: int, features: int, tiles: Tiles, like: torch.
     blocks = max(parts_of(rows, tiles.rows), 1)
     each = parts_of(blocks, min(wanted, fit, blocks))
     return parts_of(blocks, each), each * tiles.rows
-
-
-def multiprocessors(like: torch.Tensor) -> int:
-    """Of the device of a tensor; of an H100 and an H200, where Triton is interpreted."""
-    return softmax_cuda.multiprocessors(like.get_device()) if like.is_cuda else 132

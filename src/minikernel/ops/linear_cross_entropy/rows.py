@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from minikernel.ops.linear_cross_entropy.chunked import Result, chunks
-from minikernel.ops.linear_cross_entropy.launch import Launch
+from minikernel.ops.linear_cross_entropy.launch import Launch, multiprocessors
 from minikernel.ops.linear_cross_entropy.options import Options, Wanted, parts_of, spread_of
 from minikernel.ops.linear_cross_entropy.rows_kernel import rows_kernel
 from minikernel.ops.softmax_triton_rows import on_device_of
@@ -21,7 +21,7 @@ BYTES, WIDE_BYTES = 256 << 20, 1 << 30
 WIDE = 2048  # features from which the gradients themselves are larger than that
 LEAST_ROWS, STEP = 1024, 256
 PADDED = 64  # columns
-BLOCK, WARPS = 4096, 8
+BLOCK, WARPS, PROGRAMS = 4096, 8, 2  # elements and warps of a program of the kernel, and programs a multiprocessor
 
 
 def rows_of_a_chunk(rows: int, classes: int, features: int) -> int:
@@ -32,6 +32,11 @@ def rows_of_a_chunk(rows: int, classes: int, features: int) -> int:
         return max(rows, 1)
     fit = (limit - 4 * classes * features) // one // STEP * STEP
     return max(fit, LEAST_ROWS)
+
+
+def weight_dtype(rows: int, classes: int, features: int, dtype: torch.dtype) -> torch.dtype:
+    """Of the weight's gradient as `run` makes it: float32 where chunks are added up."""
+    return dtype if rows <= rows_of_a_chunk(rows, classes, features) else torch.float32
 
 
 def padded(classes: int) -> int:
@@ -90,7 +95,7 @@ def run(
         factor = None if upstream is None else upstream[part]
         with on_device_of(h):
             launch(
-                (logits.shape[0], 1, 1),
+                (min(logits.shape[0], PROGRAMS * multiprocessors(h)), 1, 1),
                 losses[part],
                 weights[part],
                 logits,
@@ -101,6 +106,7 @@ def run(
                 losses if factor is None else factor,
                 0 if factor is None else factor.stride(0),
                 logits.stride(0),
+                logits.shape[0],
                 classes,
                 options.ignore_index,
                 options.z_loss,
