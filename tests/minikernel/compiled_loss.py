@@ -28,7 +28,7 @@ def compile_recomputed(features: int, dtype: str, kernel: str, **flags: bool) ->
     options = tiles.options(features) | recomputed.arithmetic(getattr(torch, dtype))
     options |= {"GUESS": dtype != "float32"} if kernel == "forward" else {"UPRIGHT": tiles.upright}
     if kernel == "gather":
-        options = recomputed.gather_options(features)
+        options = recomputed.gather_options(features, 5)
     function = getattr(recomputed_kernels, f"{kernel}_kernel")
     constants = {name: options.pop(name) for name in function.arg_names if name in options}
     constants |= {
@@ -54,7 +54,8 @@ def compile_rows(**flags: bool) -> dict[str, Any]:
     from minikernel.ops.linear_cross_entropy import rows, rows_kernel
 
     function = rows_kernel.rows_kernel
-    constants = {name: flags.get(name, False) for name in function.arg_names if name.isupper()} | {"BLOCK": rows.BLOCK}
+    constants = {name: flags.get(name, False) for name in function.arg_names if name.isupper()}
+    constants |= {"BLOCK": rows.BLOCK, "STAGES": rows.STAGES}
     types = {name: _type(name, "*bf16") for name in function.arg_names} | dict.fromkeys(constants, "constexpr")
     types |= {"weights": "*fp32", "upstream": "*fp32"}
     return resources("the rows' kernel", function, types, constants, {"num_warps": rows.WARPS}, ("stride",))

@@ -85,9 +85,9 @@ def scaled(gradient: torch.Tensor, scale: torch.Tensor, like: torch.Tensor | Non
     return gradient.mul_(scale).to(gradient.dtype if like is None else like.dtype)
 
 
-def times(gradient: torch.Tensor, factor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """A new tensor: the gradient times a factor, in the dtype of what it is the gradient of, in one pass."""
-    return torch.mul(gradient, factor.to(gradient.dtype), out=torch.empty_like(gradient, dtype=like.dtype))
+def times(gradient: torch.Tensor, factor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A new tensor of this dtype: the gradient times a factor."""
+    return (gradient * factor.to(gradient.dtype)).to(dtype)
 
 
 def reduced(losses: torch.Tensor, weights: torch.Tensor, reduction: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -125,8 +125,13 @@ def backward(
     likes = (h, weight, bias)
     if all(not asked or g.numel() for asked, g in zip(wanted, made, strict=True)) and options.reduction != "none":
         # a new tensor each time: a graph that is kept is gone through again
+        product = times
+        if paths.choose(h, weight, bias, class_weight, options).name == "rows":
+            from minikernel.ops.linear_cross_entropy import rows
+
+            product = rows.times
         return tuple(  # type: ignore[return-value]
-            times(g, grad, h if like is None else like) if asked else nothing(h)
+            product(g, grad, (h if like is None else like).dtype) if asked else nothing(h)
             for asked, g, like in zip(wanted, made, likes, strict=True)
         )
     if options.reduction == "none":

@@ -12,8 +12,8 @@ from minikernel.ops.softmax_triton_rows import on_device_of
 
 PARTIAL_BYTES = 32 << 20  # of a weight's gradient over some rows each, beside the gradients
 PROGRAMS = 2  # of the weight's gradient for each multiprocessor
-# The last kernel's: elements of the weight's gradient that a program adds up, of how many splits at once, and of h's.
-GATHERED, AT_ONCE, FINISHED = 128, 16, 2048
+# The last kernel's: elements that a program adds up at once, of how many splits at most, and of h's gradient.
+GATHERED, AT_ONCE, FINISHED = 2048, 16, 2048
 
 
 class Tiles(NamedTuple):
@@ -35,8 +35,8 @@ class Tiles(NamedTuple):
 # By bytes of an element and the power of two that features are filled up to: forward, then the weight's gradient.
 TILES = {
     2: {
-        64: (Tiles(128, 64, 4, 3), Tiles(64, 128, 4, 3)),
-        128: (Tiles(128, 64, 8, 3), Tiles(64, 128, 8, 3)),
+        64: (Tiles(64, 32, 4, 4), Tiles(64, 128, 4, 3, True)),
+        128: (Tiles(64, 64, 4, 2), Tiles(64, 64, 4, 3, True)),
         256: (Tiles(128, 64, 8, 2), Tiles(64, 128, 8, 2)),
     },
     4: {
@@ -106,17 +106,27 @@ def weight_launch(features: int, dtype: torch.dtype, flags: Flags, bias_gradient
     return launch, tiles
 
 
-def gather_options(features: int) -> dict[str, int]:
+def gather_options(features: int, splits: int) -> dict[str, int]:
     """How the last kernel cuts up what it adds up and finishes."""
     width = width_of(features)
-    return {"WIDTH": width, "ROWS": max(FINISHED // width, 1), "BLOCK": GATHERED, "PARTS": AT_ONCE}
+    parts = min(1 << (splits - 1).bit_length(), AT_ONCE)
+    return {"WIDTH": width, "ROWS": max(FINISHED // width, 1), "BLOCK": GATHERED // parts, "PARTS": parts}
+
+
+class Last(NamedTuple):
+    """The last kernel, and how many elements of the weight's gradient and rows of h's a program ends."""
+
+    launch: Launch
+    elements: int
+    rows: int
 
 
 @cache
-def gather_launch(features: int, smooth: bool, weight: bool, tokens: bool) -> tuple[Launch, int]:
-    """The last kernel, and the rows of h that one of its programs finishes."""
-    options = gather_options(features)
-    return Launch(kernels.gather_kernel, SMOOTH=smooth, WEIGHT=weight, TOKENS=tokens, **options), options["ROWS"]
+def gather_launch(features: int, parts: int, smooth: bool, weight: bool, tokens: bool) -> Last:
+    """The last kernel; `features` is compiled in where 16 divides it."""
+    options = gather_options(features, parts)
+    launch = Launch(kernels.gather_kernel, SMOOTH=smooth, WEIGHT=weight, TOKENS=tokens, **options)
+    return Last(launch, options["BLOCK"], options["ROWS"])
 
 
 def arithmetic(dtype: torch.dtype) -> dict[str, str]:
@@ -239,11 +249,11 @@ def backward(
             if wanted.bias and bias is not None:
                 sums = partial_bias.sum(0)
                 dbias = (sums if spread is None else sums - spread * factor.sum()).to(bias.dtype)
-        programs = parts_of(weight.numel(), GATHERED) if wanted.weight else 0
-        last, each = gather_launch(features, spread is not None, wanted.weight, wanted.h)
-        others = parts_of(rows, each) if wanted.h else 0
+        last = gather_launch(features, min(splits, AT_ONCE), spread is not None, wanted.weight, wanted.h)
+        programs = parts_of(weight.numel(), last.elements) if wanted.weight else 0
+        others = parts_of(rows, last.rows) if wanted.h else 0
         if programs + others:
-            last(
+            last.launch(
                 (programs + others, 1, 1),
                 dweight,
                 dh,

@@ -12,7 +12,7 @@ import torch
 from minikernel.ops.linear_cross_entropy.chunked import Result, chunks
 from minikernel.ops.linear_cross_entropy.launch import Launch, multiprocessors
 from minikernel.ops.linear_cross_entropy.options import Options, Wanted, parts_of, spread_of
-from minikernel.ops.linear_cross_entropy.rows_kernel import rows_kernel
+from minikernel.ops.linear_cross_entropy.rows_kernel import rows_kernel, times_kernel
 from minikernel.ops.softmax_triton_rows import on_device_of
 
 # Beside the gradients: a chunk's logits and the weight's gradient in float32. To add a chunk to that costs as long as
@@ -21,7 +21,9 @@ BYTES, WIDE_BYTES = 256 << 20, 1 << 30
 WIDE = 2048  # features from which the gradients themselves are larger than that
 LEAST_ROWS, STEP = 1024, 256
 PADDED = 64  # columns
-BLOCK, WARPS, PROGRAMS = 4096, 8, 2  # elements and warps of a program of the kernel, and programs a multiprocessor
+BLOCK, WARPS, STAGES = 4096, 16, 1  # elements of a row at once, warps of a program, and how far loads run ahead
+PROGRAMS = 2  # a multiprocessor
+MULTIPLIED = 4096  # elements that a program of the last kernel multiplies
 
 
 def rows_of_a_chunk(rows: int, classes: int, features: int) -> int:
@@ -59,7 +61,7 @@ def filled_up(weight: torch.Tensor) -> torch.Tensor:
 def launch_of(bias: bool, class_weight: bool, smooth: bool, scaled: bool, gradient: bool) -> Launch:
     """The kernel between the products."""
     flags = {"HAS_BIAS": bias, "HAS_CLASS_WEIGHT": class_weight, "SMOOTH": smooth, "SCALED": scaled}
-    return Launch(rows_kernel, **flags, GRADIENT=gradient, BLOCK=BLOCK, num_warps=WARPS)
+    return Launch(rows_kernel, **flags, GRADIENT=gradient, BLOCK=BLOCK, STAGES=STAGES, num_warps=WARPS)
 
 
 def run(
@@ -145,3 +147,19 @@ def add_product(sums: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     except RuntimeError:
         # some versions of torch want a summand of the factors' dtype
         sums += product_in_float32(a, b)
+
+
+@cache
+def times_launch() -> Launch:
+    """The kernel that multiplies a gradient."""
+    return Launch(times_kernel, BLOCK=MULTIPLIED, num_warps=8)
+
+
+def times(gradient: torch.Tensor, factor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A new tensor of this dtype: a contiguous gradient times the one number in `factor`."""
+    product = torch.empty_like(gradient, dtype=dtype)
+    if gradient.numel():
+        with on_device_of(gradient):
+            grid = (parts_of(gradient.numel(), MULTIPLIED), 1, 1)
+            times_launch()(grid, product, gradient, factor, gradient.numel())
+    return product

@@ -12,7 +12,7 @@ from minikernel.ops.linear_cross_entropy.recomputed_kernels import LN2, LOG2E, L
 @triton.jit
 def summed(
     logits, bias, spread, picked, logit, stride, classes,
-    HAS_BIAS: tl.constexpr, SMOOTH: tl.constexpr, FIXED: tl.constexpr, BLOCK: tl.constexpr,
+    HAS_BIAS: tl.constexpr, SMOOTH: tl.constexpr, FIXED: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """The highest logit in powers of two, or `logit` if FIXED; the others' exponentials below it, added up; the spread.
 
@@ -23,7 +23,7 @@ def summed(
     lane_sums = tl.zeros([BLOCK], tl.float32)
     spread_sums = tl.zeros([BLOCK], tl.float32)
     highest = logit * LOG2E
-    for first in range(0, classes, BLOCK):
+    for first in tl.range(0, classes, BLOCK, num_stages=STAGES):
         column = first + lane
         values = tl.load(logits + column, mask=column < stride, other=0.0).to(tl.float32)
         if HAS_BIAS:
@@ -52,14 +52,14 @@ def rows_kernel(
     target, bias, class_weight, spread, upstream, upstream_step, stride, rows, classes, ignore_index, z_loss, keep,
     mass,
     HAS_BIAS: tl.constexpr, HAS_CLASS_WEIGHT: tl.constexpr, SMOOTH: tl.constexpr, SCALED: tl.constexpr,
-    GRADIENT: tl.constexpr, BLOCK: tl.constexpr,
+    GRADIENT: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     # so few programs that the rows they are at are still in the cache when they are read again
     for row in range(tl.program_id(0), rows, tl.num_programs(0)):
         one_row(
             losses + row, weights + row, logits + tl.cast(row, tl.int64) * stride, target + row, bias, class_weight,
             spread, upstream + tl.cast(row, tl.int64) * upstream_step, stride, classes, ignore_index, z_loss, keep,
-            mass, HAS_BIAS, HAS_CLASS_WEIGHT, SMOOTH, SCALED, GRADIENT, BLOCK,
+            mass, HAS_BIAS, HAS_CLASS_WEIGHT, SMOOTH, SCALED, GRADIENT, BLOCK, STAGES,
         )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def one_row(
     losses, weights, logits, target, bias, class_weight, spread, upstream, stride, classes, ignore_index, z_loss, keep,
     mass,
     HAS_BIAS: tl.constexpr, HAS_CLASS_WEIGHT: tl.constexpr, SMOOTH: tl.constexpr, SCALED: tl.constexpr,
-    GRADIENT: tl.constexpr, BLOCK: tl.constexpr,
+    GRADIENT: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """The loss, weight and gradient of the row that the pointers are at."""
     lane = tl.arange(0, BLOCK)
@@ -80,12 +80,12 @@ def one_row(
     if HAS_BIAS:
         logit += tl.load(bias + picked).to(tl.float32)
     highest, others, smooth = summed(
-        logits, bias, spread, picked, logit, stride, classes, HAS_BIAS, SMOOTH, True, BLOCK
+        logits, bias, spread, picked, logit, stride, classes, HAS_BIAS, SMOOTH, True, BLOCK, STAGES
     )  # fmt: skip
     # not below, or NaN: the target's logit is too far from the highest to be taken for it
     if tl.where(others < MOST, 0, 1) > 0:
         highest, others, smooth = summed(
-            logits, bias, spread, picked, logit, stride, classes, HAS_BIAS, SMOOTH, False, BLOCK
+            logits, bias, spread, picked, logit, stride, classes, HAS_BIAS, SMOOTH, False, BLOCK, STAGES
         )  # fmt: skip
     distance = tl.fma(logit, LOG2E, -highest)
     chosen = tl.exp2(distance)
@@ -112,7 +112,7 @@ def one_row(
         at_target = (chosen * (coefficient - share) - share * others) / total * up
         # the last columns first: they are the ones still in the caches
         last = (classes - 1) // BLOCK * BLOCK
-        for back in range(0, classes, BLOCK):
+        for back in tl.range(0, classes, BLOCK, num_stages=STAGES):
             column = last - back + lane
             values = tl.load(logits + column, mask=column < stride, other=0.0).to(tl.float32)
             if HAS_BIAS:
@@ -124,3 +124,12 @@ def one_row(
             # a class that only fills up is in the products too
             gradient = tl.where(counted & (column < classes), gradient, 0.0)
             tl.store(logits + column, gradient.to(logits.dtype.element_ty), mask=column < stride)
+
+
+@triton.jit(do_not_specialize=["size"])
+def times_kernel(product, gradient, factor, size, BLOCK: tl.constexpr):
+    """A gradient times one number, rounded once; torch's own, of a number on a GPU, moves one element at a time."""
+    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < size
+    values = tl.load(gradient + place, mask=inside, other=0.0).to(tl.float32) * tl.load(factor).to(tl.float32)
+    tl.store(product + place, values.to(product.dtype.element_ty), mask=inside)
