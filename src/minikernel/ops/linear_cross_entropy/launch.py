@@ -5,12 +5,16 @@ these kernels take a GPU at small sizes. What decides is known here: the constan
 a pointer's dtype and whether 16 divides it; and whether a number fits in 32 bits.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
+import triton
 
 from minikernel.ops import softmax_cuda
 from minikernel.ops.softmax_triton_rows import FUSION
+
+HERE: AbstractContextManager = nullcontext()
 
 
 class Launch:
@@ -28,25 +32,37 @@ class Launch:
 
     def __call__(self, grid: tuple[int, int, int], *arguments: Any) -> None:
         """Launch on the current device, which is that of the first argument, and on its current stream."""
-        kinds: list[Any] = [arguments[0].get_device()]
+        device = arguments[0].get_device()
+        key: list[Any] = [device]
         values: list[Any] = []
         for argument in arguments:
-            if isinstance(argument, torch.Tensor):
-                pointer = argument.data_ptr()
-                kinds += argument.dtype, pointer & 15
-                values.append(pointer)
-            else:
-                # 0 or -1: it fits; a float is a float
-                kinds.append(argument >> 31 if isinstance(argument, int) else None)
-                values.append(argument)
-        key = tuple(kinds)
-        compiled = self.compiled.get(key)
-        if compiled is not None:
-            compiled[grid](*values, *self.constants)
+            kind = type(argument)
+            if kind is int:
+                key.append(argument >> 31)  # 0 or -1 where 32 bits hold it
+            elif kind is not float:
+                key.append(argument.dtype)
+                argument = argument.data_ptr()
+                if argument & 15:
+                    key.append(None)
+            values.append(argument)
+        compiled = self.compiled.get(tuple(key))
+        if compiled is None:
+            compiled = self.kernel[grid](*arguments, **self.options)
+            if compiled is not None:  # the interpreter compiles nothing
+                self.compiled[tuple(key)] = compiled
             return
-        compiled = self.kernel[grid](*arguments, **self.options)
-        if compiled is not None:  # the interpreter compiles nothing
-            self.compiled[key] = compiled
+        stream = triton.runtime.driver.active.get_current_stream(device)
+        # as `compiled[grid]` does it, but for hooks of profilers, which are none
+        compiled.run(
+            *grid, stream, compiled.function, compiled.packed_metadata, None, None, None, *values, *self.constants
+        )
+
+
+def on_device_of(x: torch.Tensor) -> AbstractContextManager:
+    """Make the device of `x` current where it is not: Triton launches on that one, wherever its tensors are."""
+    if not x.is_cuda or torch.cuda.current_device() == x.get_device():
+        return HERE
+    return torch.cuda.device_of(x)
 
 
 def multiprocessors(like: torch.Tensor) -> int:

@@ -322,14 +322,17 @@ class Eager(torch.autograd.Function):
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # type: ignore[override]
         h, weight, target, bias, class_weight, scale, rows_known, *made = ctx.saved_tensors
         wanted = Wanted(*ctx.needs_input_grad[:3])
-        with torch.no_grad():
-            found = backward(
-                grad, h, weight, target, bias, class_weight, scale, rows_known, tuple(made), ctx.options, wanted
-            )
+        arguments = (grad, h, weight, target, bias, class_weight, scale, rows_known, tuple(made), ctx.options, wanted)
+        graphed = torch.is_grad_enabled()
+        if graphed:
+            with torch.no_grad():
+                found = backward(*arguments)
+        else:
+            found = backward(*arguments)
         grads: tuple[torch.Tensor | None, ...]
         grads = tuple(g if asked else None for g, asked in zip(found, wanted, strict=True))
         # only a graph of the gradients is differentiated again
-        if torch.is_grad_enabled():
+        if graphed:
             grads = Refusing.apply(grad if grad.requires_grad else grad.clone().requires_grad_(), *grads)
         return *grads, None, None, None
 

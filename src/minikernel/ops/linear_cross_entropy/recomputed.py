@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import torch
 
 from minikernel.ops.linear_cross_entropy import recomputed_kernels as kernels
-from minikernel.ops.linear_cross_entropy.launch import Launch, multiprocessors
+from minikernel.ops.linear_cross_entropy.launch import Launch, multiprocessors, on_device_of
 from minikernel.ops.linear_cross_entropy.options import Options, Wanted, parts_of, spread_of
-from minikernel.ops.softmax_triton_rows import on_device_of
 
 PARTIAL_BYTES = 32 << 20  # of a weight's gradient over some rows each, beside the gradients
-PROGRAMS = 2  # of the weight's gradient for each multiprocessor
+# Programs of the weight's gradient for each multiprocessor; with many classes the splits' sums cost little beside.
+PROGRAMS, MANY, MANY_CLASSES = 2, 8, 4096
 # The last kernel's: elements that a program adds up at once, of how many splits at most, and of h's gradient.
 GATHERED, AT_ONCE, FINISHED = 2048, 16, 2048
 
@@ -35,12 +35,12 @@ class Tiles(NamedTuple):
 # By bytes of an element and the power of two that features are filled up to: forward, then the weight's gradient.
 TILES = {
     2: {
-        64: (Tiles(64, 32, 4, 4), Tiles(64, 128, 4, 3, True)),
+        64: (Tiles(64, 32, 4, 2), Tiles(64, 128, 4, 3, True)),
         128: (Tiles(64, 64, 4, 2), Tiles(64, 64, 4, 3, True)),
         256: (Tiles(128, 64, 8, 2), Tiles(64, 128, 8, 2)),
     },
     4: {
-        64: (Tiles(128, 32, 8, 2), Tiles(32, 128, 8, 2)),
+        64: (Tiles(128, 32, 8, 2), Tiles(32, 128, 8, 3)),
         128: (Tiles(64, 32, 4, 2), Tiles(32, 64, 4, 2)),
     },
 }
@@ -282,10 +282,11 @@ def backward(
 def splits_of(rows: int, classes: int, features: int, tiles: Tiles, like: torch.Tensor) -> tuple[int, int]:
     """How many parts the rows of the weight's gradient are cut into, and how many rows each has.
 
-    As many as give every multiprocessor `PROGRAMS`, as far as their sums fit in `PARTIAL_BYTES`.
+    As many as give every multiprocessor `PROGRAMS` or `MANY`, as far as their sums fit in `PARTIAL_BYTES`.
     """
     programs = parts_of(classes, tiles.columns)
-    wanted = max(PROGRAMS * multiprocessors(like) // programs, 1)
+    each = MANY if classes >= MANY_CLASSES else PROGRAMS
+    wanted = max(each * multiprocessors(like) // programs, 1)
     fit = max(PARTIAL_BYTES // (4 * classes * features), 1)
     blocks = max(parts_of(rows, tiles.rows), 1)
     each = parts_of(blocks, min(wanted, fit, blocks))

@@ -10,10 +10,9 @@ from typing import Any
 import torch
 
 from minikernel.ops.linear_cross_entropy.chunked import Result, chunks
-from minikernel.ops.linear_cross_entropy.launch import Launch, multiprocessors
+from minikernel.ops.linear_cross_entropy.launch import Launch, multiprocessors, on_device_of
 from minikernel.ops.linear_cross_entropy.options import Options, Wanted, parts_of, spread_of
 from minikernel.ops.linear_cross_entropy.rows_kernel import rows_kernel, times_kernel
-from minikernel.ops.softmax_triton_rows import on_device_of
 
 # Beside the gradients: a chunk's logits and the weight's gradient in float32. To add a chunk to that costs as long as
 # some 330 rows' products do, whatever the width, so chunks are as long as the memory lets them.

@@ -129,7 +129,14 @@ def one_row(
 @triton.jit(do_not_specialize=["size"])
 def times_kernel(product, gradient, factor, size, BLOCK: tl.constexpr):
     """A gradient times one number, rounded once; torch's own, of a number on a GPU, moves one element at a time."""
-    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = place < size
-    values = tl.load(gradient + place, mask=inside, other=0.0).to(tl.float32) * tl.load(factor).to(tl.float32)
-    tl.store(product + place, values.to(product.dtype.element_ty), mask=inside)
+    start = tl.program_id(0).to(tl.int64) * BLOCK
+    by = tl.load(factor).to(tl.float32)
+    # rounding by a constant shows the compiler that vectors are inside or outside, and it moves vectors
+    whole = size // 16 * 16
+    place = start + tl.arange(0, BLOCK)
+    values = tl.load(gradient + place, mask=place < whole, other=0.0).to(tl.float32) * by
+    tl.store(product + place, values.to(product.dtype.element_ty), mask=place < whole)
+    if start + BLOCK >= size:
+        rest = whole + tl.arange(0, 16)
+        values = tl.load(gradient + rest, mask=rest < size, other=0.0).to(tl.float32) * by
+        tl.store(product + rest, values.to(product.dtype.element_ty), mask=rest < size)

@@ -1,5 +1,7 @@
 """A kernel launched again: Triton is asked once for what it would compile once, and once more for anything else."""
 
+import types
+
 import pytest
 import torch
 
@@ -9,11 +11,20 @@ from minikernel.ops.linear_cross_entropy.launch import Launch
 
 
 class Compiled:
+    function, packed_metadata = "function", "metadata"
+
     def __init__(self, launched):
         self.launched = launched
 
-    def __getitem__(self, grid):
-        return lambda *arguments: self.launched.append((grid, arguments))
+    def run(self, x, y, z, stream, function, metadata, about, enter, exit_, *arguments):
+        assert (stream, function, metadata, about, enter, exit_) == (7, "function", "metadata", None, None, None)
+        self.launched.append(((x, y, z), arguments))
+
+
+@pytest.fixture(autouse=True)
+def driver(monkeypatch):
+    stream = types.SimpleNamespace(get_current_stream=lambda device: 7)
+    monkeypatch.setattr("triton.runtime.driver", types.SimpleNamespace(active=stream))
 
 
 class Kernel:
