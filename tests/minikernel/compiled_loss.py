@@ -59,3 +59,12 @@ def compile_rows(**flags: bool) -> dict[str, Any]:
     types = {name: _type(name, "*bf16") for name in function.arg_names} | dict.fromkeys(constants, "constexpr")
     types |= {"weights": "*fp32", "upstream": "*fp32"}
     return resources("the rows' kernel", function, types, constants, {"num_warps": rows.WARPS}, ("stride",))
+
+
+def compile_times(gradient: str) -> dict[str, Any]:
+    """Compile the kernel that multiplies a gradient of this dtype into one of bfloat16."""
+    from minikernel.ops.linear_cross_entropy import rows, rows_kernel
+
+    types = {"product": "*bf16", "gradient": POINTERS[gradient], "factor": "*fp32", "size": "i32", "BLOCK": "constexpr"}
+    constants = {"BLOCK": rows.MULTIPLIED}
+    return resources("the multiplying kernel", rows_kernel.times_kernel, types, constants, {"num_warps": 8})

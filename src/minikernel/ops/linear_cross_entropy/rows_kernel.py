@@ -138,5 +138,5 @@ def times_kernel(product, gradient, factor, size, BLOCK: tl.constexpr):
     tl.store(product + place, values.to(product.dtype.element_ty), mask=place < whole)
     if start + BLOCK >= size:
         rest = whole + tl.arange(0, 16)
-        values = tl.load(gradient + rest, mask=rest < size, other=0.0).to(tl.float32) * by
-        tl.store(product + rest, values.to(product.dtype.element_ty), mask=rest < size)
+        few = tl.load(gradient + rest, mask=rest < size, other=0.0).to(tl.float32) * by
+        tl.store(product + rest, few.to(product.dtype.element_ty), mask=rest < size)

@@ -9,7 +9,7 @@ from forks import forks
 
 pytest.importorskip("triton")
 
-from compiled_loss import compile_recomputed, compile_rows
+from compiled_loss import compile_recomputed, compile_rows, compile_times
 
 from minikernel import linear_cross_entropy
 from minikernel.ops.linear_cross_entropy import paths, recomputed, rows
@@ -139,6 +139,7 @@ def test_the_kernel_that_finishes_compiles_for_sm_90_without_a_spill():
 def test_rows_compiles_for_sm_90_without_a_spill():
     for flags in ({}, {"HAS_BIAS": True, "SMOOTH": True, "HAS_CLASS_WEIGHT": True}):
         assert compile_rows(SCALED=True, GRADIENT=True, **flags)["stack_bytes"] == 0
+    assert all(compile_times(dtype)["stack_bytes"] == 0 for dtype in ("float32", "bfloat16"))
 
 
 @pytest.mark.parametrize(
