@@ -77,7 +77,10 @@ static inline int64_t drawn_integer(int64_t seed, int64_t offset, int64_t low, i
 }
 template <typename T> struct Lanes {
     static constexpr int count = 1; static constexpr int kind = kind_of<T>();
-    static void put(const T& value, double* to) { to[0] = static_cast<double>(value); }
+    static void put(const T& value, double* to) {
+        if constexpr (std::is_convertible_v<T, double>) to[0] = static_cast<double>(value);
+        else to[0] = NAN;  // a value with its place
+    }
 };
 template <typename T> struct Lanes<at::vec::Vectorized<T>> {
     static constexpr int count = at::vec::Vectorized<T>::size(); static constexpr int kind = kind_of<T>();

@@ -1,7 +1,7 @@
 """The ATen graph, run node by node: the value of each, and how the elements of one lie in another."""
 
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -189,10 +189,46 @@ def hint(size: Any) -> int:
     return int(found)
 
 
+def laid(wanted: Any, given: Any) -> Any:
+    """What a graph was given, on the CPU and in the layout of an input; None where it is not what the input takes."""
+    if isinstance(wanted, torch.Tensor) != isinstance(given, torch.Tensor):
+        return None
+    if not isinstance(wanted, torch.Tensor):
+        return hint(given) if isinstance(given, torch.SymInt) else given
+    if type(given) not in (torch.Tensor, torch.nn.Parameter) or given.dtype != wanted.dtype:
+        return None
+    try:
+        size, stride = [*map(hint, wanted.size())], [*map(hint, wanted.stride())]
+    except Unable:  # that nobody knows before it runs
+        return given.detach().to(CPU) if wanted.ndim == given.ndim else None
+    return (
+        torch.empty_strided(size, stride, dtype=given.dtype).copy_(given.detach()) if size == [*given.size()] else None
+    )
+
+
+def left_for(backward: fx.GraphModule, forward: fx.GraphModule, results: Sequence[Any]) -> dict[str, Any]:
+    """By input of a backward graph what a forward graph left for it, which are the last of its results.
+
+    Numbers come last there and first here; gradients are not among them.
+    """
+    takes = [node for node in inputs_of(backward) if not node.name.startswith("tangents")]
+    left = list(results)[len(results) - len(takes) :]
+    if len(left) < len(takes):
+        return {}
+    takes.sort(key=lambda node: not isinstance(node.meta.get("val"), torch.Tensor))
+    made = {node.name: laid(node.meta.get("val"), one) for node, one in zip(takes, left, strict=True)}
+    return {} if any(one is None for one in made.values()) else made
+
+
 def made_up(
-    module: fx.GraphModule, kind: str, generator: torch.Generator, highest: dict[str, int], holes: frozenset[str]
+    module: fx.GraphModule,
+    kind: str,
+    generator: torch.Generator,
+    highest: dict[str, int],
+    holes: frozenset[str],
+    known: Mapping[str, Any],
 ) -> list[Any]:
-    """Inputs of a graph's kind: `normal`, or `positive`.
+    """Inputs of a graph's kind: `normal`, or `positive`; `own`, of which a number alone is 1, as a loss's gradient is.
 
     Args:
         module: the graph.
@@ -200,11 +236,14 @@ def made_up(
         generator: that draws them.
         highest: integers are below it, by input.
         holes: inputs of which some integers are `HOLE`.
+        known: inputs that are not made up.
     """
     made: list[Any] = []
     for node in inputs_of(module):
         value = node.meta.get("val")
-        if isinstance(value, torch.Tensor):
+        if node.name in known:
+            made.append(known[node.name])
+        elif isinstance(value, torch.Tensor):
             size, stride = [*map(hint, value.size())], [*map(hint, value.stride())]
             made.append(_tensor(size, stride, value.dtype, kind, generator, highest.get(node.name, 2)))
             if node.name in holes:
@@ -228,6 +267,7 @@ def _tensor(
         if dtype.is_complex:
             raise Unable("complex")
         wide = wide.uniform_(0.1, 1.1, generator=generator) if kind == "positive" else wide.normal_(generator=generator)
+        wide = wide.fill_(1) if kind == "own" and not size else wide
         memory = wide.to(dtype)
     elif dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool):
         memory = torch.empty(reach, dtype=dtype)

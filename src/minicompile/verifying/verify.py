@@ -1,9 +1,10 @@
 """A lowered graph's code and its ATen graph are run on the same inputs, and what agrees becomes `Ties`."""
 
 import ast
+import contextlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,10 @@ class Live:
     proposed: dict[str, str | None] = field(default_factory=dict)  # by buffer the node that Inductor notes for it
     users: user_kernels.Noted | None = None  # Triton kernels of the user's
     given: list[Any] = field(default_factory=list)  # inputs with which the model called it, where that is known
+    index: int | None = None  # of Dynamo's graph
+    backward: bool = False
+    left: list[list[Any]] = field(default_factory=list)  # by input what the graph gave when it was run here
+    left_own: bool = False  # whether the first of those inputs was the model's own
 
 
 def all_ties(lives: Sequence[Live | None], seconds: float = math.inf) -> list[Ties]:
@@ -45,37 +50,78 @@ def all_ties(lives: Sequence[Live | None], seconds: float = math.inf) -> list[Ti
         lives: the graphs.
         seconds: for all of them once that is built; each may take its share of what is left, and `SECONDS`.
     """
+    if seconds <= 0:
+        return [refused("no_time") for _ in lives]
     library = None
     began = time.monotonic()
-    known = [live.code for live in lives if live is not None]
-    codes = [code for code in known if "cpp_pybinding" in code and "async_compile.triton(" not in code]
+    known = [live for live in lives if live is not None]
+    codes = [
+        code
+        for code in (live.code for live in known)
+        if "cpp_pybinding" in code and "async_compile.triton(" not in code
+    ]
     try:
         library = Library(codes) if codes else None
     except Exception as error:
         return [refused("error", f"{type(error).__name__}: {error}".splitlines()[0][:200]) for _ in lives]
     built = time.monotonic() - began
-    made: list[Ties] = []
-    for number, live in enumerate(lives):
+    made: dict[int, Ties] = {}
+    forward: dict[int | None, Live] = {}
+    in_turn = sorted(enumerate(lives), key=lambda one: one[1] is not None and one[1].backward)
+    for number, (place, live) in enumerate(in_turn):
         left = max(0.0, began + built + seconds - time.monotonic()) / (len(lives) - number)
         share = min(SECONDS, left)
-        made.append(refused("not_held") if live is None else ties_of(live, share, min(PER_CALL, share), library))
+        if live is None:
+            made[place] = refused("not_held")
+            continue
+        before = forward.get(live.index) if live.backward else None
+        made[place] = ties_of(live, share, min(PER_CALL, share), library, before)
+        if not live.backward:
+            forward[live.index] = live
+    for one in known:
+        one.left.clear()
     if codes and made:  # what it took to build is told of the first
         made[0]["seconds"] = round(made[0]["seconds"] + built, 3)
-    return made
+    return [made[place] for place in range(len(lives))]
 
 
-def ties_of(live: Live, seconds: float = SECONDS, per_call: float = PER_CALL, library: Library | None = None) -> Ties:
-    """Run a graph and its code; an error of ours is told as a refusal, and raised to nobody."""
+def ties_of(
+    live: Live,
+    seconds: float = SECONDS,
+    per_call: float = PER_CALL,
+    library: Library | None = None,
+    forward: Live | None = None,
+) -> Ties:
+    """Run a graph and its code; an error of ours is told as a refusal, and raised to nobody.
+
+    Args:
+        live: the graph.
+        seconds: that it may take.
+        per_call: that each call may take.
+        library: its kernels in C++.
+        forward: the graph that leaves what this one takes, once it was run here.
+    """
     began = time.monotonic()
-    with outside_of_modes(), torch.no_grad():
+    with outside_of_modes(), torch.no_grad(), _one_thread():
         try:
-            made = _Verification(live, began + seconds, per_call, library).made()
+            made = _Verification(live, began + seconds, per_call, library, forward).made()
         except Unable as error:
             made = refused(error.code, error.detail)
         except Exception as error:
             made = refused("error", f"{type(error).__name__}: {error}".splitlines()[0][:200])
     made["seconds"] = round(time.monotonic() - began, 3)
     return made
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Many small operations: beside another process several threads wait for each other six times as long."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @dataclass
@@ -110,8 +156,11 @@ class _NoInput(Exception):
 
 
 class _Verification:
-    def __init__(self, live: Live, deadline: float, per_call: float, library: Library | None) -> None:
+    def __init__(
+        self, live: Live, deadline: float, per_call: float, library: Library | None, forward: Live | None
+    ) -> None:
         self.seconds = deadline - time.monotonic()
+        self.forward = forward
         self.live, self.deadline, self.per_call, self.library = live, deadline, per_call, library
         self.found: dict[tuple[int, str], _CallFound] = {}  # by the wrapper's line
         self.layouts: graphs.Layouts | None = None
@@ -143,58 +192,43 @@ class _Verification:
     def _inputs(self) -> list[list[Any]]:
         module = self.live.module
         generator = torch.Generator().manual_seed(7)
-        own = self._own()
-        made = [] if own is None else [own]
-        self.own = own is not None
-        known = self._own_integers()
-        if unknown := graphs.unchecked(module, known):  # made up they could reach outside of memory
+        known, self.own = self._known()
+        if unknown := graphs.unchecked(module, known[-1]):  # made up they could reach outside of memory
             raise Unable("integers", ", ".join(unknown))
-        highest, holes = self._valid_integers(module, known)
+        highest, holes = self._valid_integers(module, known[-1])
         sizes = sorted({int(size) for node in module.graph.nodes for size in _sizes(node) if isinstance(size, int)})
         limits = (sizes[-1] if sizes else 2, sizes[len(sizes) // 2] if sizes else 2, 5)
-        for number, kind in enumerate(("normal", "positive", "normal")[len(made) :]):
+        made: list[list[Any]] = []
+        for number, kind in enumerate(("own" if self.own else "normal", "positive", "normal")):
             below = {name: max(1, min(one, limits[number])) for name, one in highest.items()}
-            inputs = graphs.made_up(module, kind, generator, below, holes if number != 1 else frozenset())
-            made.append(self._with_own(inputs, known))
+            held = known[min(number, len(known) - 1)]
+            made.append(graphs.made_up(module, kind, generator, below, holes if number != 1 else frozenset(), held))
         return made
 
-    def _with_own(self, inputs: list[Any], known: dict[str, torch.Tensor]) -> list[Any]:
-        """Inputs with the model's own integers in the place of those that were made up."""
-        names = [node.name for node in graphs.inputs_of(self.live.module)]
-        return [known.get(name, one) for name, one in zip(names, inputs, strict=True)]
+    def _known(self) -> tuple[list[dict[str, Any]], bool]:
+        """By run the inputs that need not be made up, the last for all others; whether the first are the model's own.
 
-    def _own_integers(self) -> dict[str, torch.Tensor]:
-        """The integers that the model called the graph with: what else is valid, only the graph's operators know."""
+        A backward graph takes what its forward graph left. Integers are never made up where the model's own are
+        there: which others are valid, only the graph's operators know.
+        """
         inputs = graphs.inputs_of(self.live.module)
+        if self.live.backward:
+            forward = self.forward or self.live
+            left = [graphs.left_for(self.live.module, forward.module, one) for one in forward.left]
+            left = [one for one in left if one]
+            gradients = [node.meta.get("val") for node in inputs if not left or node.name not in left[0]]
+            own = forward.left_own and all(isinstance(one, torch.Tensor) and not one.ndim for one in gradients)
+            return [*left, _whole_numbers(left[0] if left else {})], own and bool(left)
         if len(inputs) != len(self.live.given):
-            return {}
-        found: dict[str, torch.Tensor] = {}
-        for node, given in zip(inputs, self.live.given, strict=True):
-            value = node.meta.get("val")
-            if not isinstance(value, torch.Tensor) or not graphs.is_whole(value) or not isinstance(given, torch.Tensor):
-                continue
-            if [*map(graphs.hint, value.size())] == [*given.size()] and value.dtype == given.dtype:
-                laid = torch.empty_strided([*given.size()], [*map(graphs.hint, value.stride())], dtype=value.dtype)
-                found[node.name] = laid.copy_(given.detach())
-        return found
+            return [{}], False
+        given = zip(inputs, self.live.given, strict=True)
+        found = {node.name: graphs.laid(node.meta.get("val"), one) for node, one in given}
+        there = {name: one for name, one in found.items() if one is not None}
+        own = bool(found) and len(there) == len(found)
+        whole = _whole_numbers(there)
+        return ([there, whole] if own else [whole]), own
 
-    def _own(self) -> list[Any] | None:
-        """What the model called the graph with, where it is what the graph takes."""
-        values = [node.meta.get("val") for node in graphs.inputs_of(self.live.module)]
-        if not values or len(values) != len(self.live.given):
-            return None
-        for value, given in zip(values, self.live.given, strict=True):
-            if isinstance(value, torch.Tensor) != isinstance(given, torch.Tensor):
-                return None
-            if isinstance(value, torch.Tensor):
-                wanted = [*map(graphs.hint, value.size())], [*map(graphs.hint, value.stride())], value.dtype
-                if wanted != ([*given.size()], [*given.stride()], given.dtype) or given.device.type != "cpu":
-                    return None
-        return [one.detach() if isinstance(one, torch.Tensor) else one for one in self.live.given]
-
-    def _valid_integers(
-        self, module: fx.GraphModule, known: dict[str, torch.Tensor]
-    ) -> tuple[dict[str, int], frozenset[str]]:
+    def _valid_integers(self, module: fx.GraphModule, known: dict[str, Any]) -> tuple[dict[str, int], frozenset[str]]:
         """For each input of integers that are not known, the largest below which the graph can look up; with holes."""
         whole = [
             node.name
@@ -205,8 +239,8 @@ class _Verification:
         holes: frozenset[str] = frozenset()
 
         def runs(highest: dict[str, int], holes: frozenset[str]) -> bool:
-            inputs = graphs.made_up(module, "normal", torch.Generator().manual_seed(3), highest, holes)
-            return self._runs(module, self._with_own(inputs, known))
+            inputs = graphs.made_up(module, "normal", torch.Generator().manual_seed(3), highest, holes, known)
+            return self._runs(module, inputs)
 
         for name in whole[:6]:
             made[name] = next(one for one in HIGHEST if one == 1 or runs(made | {name: one}, holes))
@@ -228,13 +262,16 @@ class _Verification:
         names = [node.name for node in graphs.inputs_of(module)]
         eager = graphs.Values(module, branch, self._users_kernel)
         try:
-            eager.run(*[_copied(one) for one in inputs])
+            results = eager.run(*[_copied(one) for one in inputs])
         except Unable:
             raise
         except Exception as error:  # an index that is not there, a matrix that has no inverse
             raise _NoInput(f"{type(error).__name__}: {error}".splitlines()[0]) from error
         if sum(one.numel() for one in eager.found.values()) > LARGEST:
             raise Unable("size")
+        if not self.live.backward and branch is not False:
+            self.live.left_own = self.live.left_own or (self.own and not self.live.left)
+            self.live.left.append(results)
         if self.layouts is None:
             self.layouts = graphs.Layouts(module, eager)
             self._from_inputs = _from_inputs(module)
@@ -313,18 +350,26 @@ class _Verification:
                 known.refused = "error"
                 known.call.detail = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         for name, content in call.contents.items():
-            matches = self._matched(content, candidates)
+            before = known.stores.get(name) if run else None
+            matches = self._matched(content, candidates, among=[*before.matches] if before else None)
             matches = {node: one for node, one in matches.items() if one.exact or not content.dtype.is_floating_point}
             matches = _whole(matches)
-            reduced = {} if matches else self._reduced(content, candidates)
+            lost = run > 0 and (before is None or not before.reduced)
+            reduced = (
+                {} if matches or lost else self._reduced(content, candidates, [*before.reduced] if before else None)
+            )
             _note(known.stores, name, matches, content.numel(), run, reduced)
             self._agree(content, matches, candidates)
 
-    def _matched(self, content: torch.Tensor, candidates: Candidates, terms: int = 0) -> dict[str, Match]:
-        """The nodes whose values a buffer holds."""
+    def _matched(
+        self, content: torch.Tensor, candidates: Candidates, terms: int = 0, among: list[str] | None = None
+    ) -> dict[str, Match]:
+        """The nodes whose values a buffer holds; `among` are those that it held on every earlier input."""
         assert self.layouts is not None
         pairs = matching.whole_pair(content)
-        names = matching.candidates_of([matching.Seen(0, content, None, False)], candidates)
+        names = among
+        if names is None:
+            names = matching.candidates_of([matching.Seen(0, content, None, False)], candidates)
         return matching.matched(pairs, names, candidates, self.layouts, max(terms, content.numel()))
 
     def _agree(self, content: torch.Tensor, matches: dict[str, Match], candidates: Candidates) -> None:
@@ -344,7 +389,7 @@ class _Verification:
                 content.copy_(values)
                 return
 
-    def _reduced(self, content: torch.Tensor, candidates: Candidates) -> dict[str, str]:
+    def _reduced(self, content: torch.Tensor, candidates: Candidates, among: list[str] | None) -> dict[str, str]:
         """The nodes that come of a buffer which is reduced once more along an axis: it holds their parts."""
         assert self.layouts is not None
         found: dict[str, str] = {}
@@ -355,7 +400,7 @@ class _Verification:
                 continue
             for by, function in (("sum", torch.sum), ("max", torch.amax), ("min", torch.amin)):
                 made = function(content, axis)
-                matches = self._matched(made, candidates, content.numel())
+                matches = self._matched(made, candidates, content.numel(), among)
                 matches = {name: one for name, one in matches.items() if one.full and one.exact}
                 found |= dict.fromkeys(matches, by)
         return found
@@ -379,10 +424,10 @@ class _Verification:
             if all(one.constant for one in seen):
                 continue
             found: dict[str, Match] = {}
-            names = matching.candidates_of(seen, candidates)
             if run:  # what did not hold on the first input holds no more
-                held = known.lines[key].matches if key in known.lines else {}
-                names = [name for name in names if name in held]
+                names = [*known.lines[key].matches] if key in known.lines else []
+            else:
+                names = matching.candidates_of(seen, candidates)
             elements = sum(one.values.numel() for one in seen)
             for place in places:
                 names = [name for name in names if name not in found or not found[name].full]
@@ -585,6 +630,11 @@ class Kinds:
             return True
         told = self.wide and any(math.fmod(value, 1 / 16) for value in self.counts if math.isfinite(value))
         return not told and sum(self.counts.values()) - max(self.counts.values()) < RARE
+
+
+def _whole_numbers(known: dict[str, Any]) -> dict[str, Any]:
+    """Those of some inputs that are integers, or sizes."""
+    return {name: one for name, one in known.items() if not isinstance(one, torch.Tensor) or graphs.is_whole(one)}
 
 
 def _sizes(node: fx.Node) -> Sequence[Any]:

@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -133,23 +133,30 @@ class Recorder:
         self.own(name, tensor)
         self._mark(name, tensor, None)
 
-    def _mark(
-        self, name: str, tensor: torch.Tensor, places: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Note whose the bytes now are; returns whose they were, and where."""
+    def _mark(self, name: str, tensor: torch.Tensor, places: torch.Tensor | None) -> set[int] | None:
+        """Note whose the bytes now are; returns the numbers of those whose they were."""
         size = tensor.element_size()
         total = tensor.untyped_storage().nbytes() // size
         if total * size > 1 << 24:
             return None
         number = self.allocation(tensor)
-        marks = self.marks.setdefault(number, torch.full((total * size,), -1, dtype=torch.int16))
+        marks = self.marks.get(number)
+        if marks is None:
+            marks = self.marks[number] = torch.full((tensor.untyped_storage().nbytes(),), -1, dtype=torch.int16)
+        now = self.numbers.setdefault(name, len(self.numbers))
+        elements = marks[: total * size].view(total, size)
+        if places is None and tensor.is_contiguous():
+            first = tensor.storage_offset()
+            here = elements[first : first + tensor.numel()]
+            before = _kinds(here)
+            here.fill_(now)
+            return before
         if places is None:
             every = torch.arange(total).as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
             places = every.reshape(-1)
-        here = (places.unique().unsqueeze(1) * size + torch.arange(size)).reshape(-1)
-        before = marks[here]
-        marks[here] = self.numbers.setdefault(name, len(self.numbers))
-        return before, here
+        before = _kinds(elements[places])
+        elements[places] = now
+        return before
 
     def _overwrote(self, call: Call, name: str, tensor: torch.Tensor, places: torch.Tensor | None) -> None:
         found = self._mark(name, tensor, places)
@@ -158,7 +165,7 @@ class Recorder:
                 call.in_place.append([name, before[-1]])
             return
         by_number = {number: one for one, number in self.numbers.items()}
-        call.in_place += [[name, by_number[int(one)]] for one in found[0].unique() if int(one) >= 0]
+        call.in_place += [[name, by_number[one]] for one in sorted(found) if one >= 0]
 
     def met(self, name: str, tensor: torch.Tensor) -> None:
         """A call reads a name under which nothing was written: of a branch's input, or of a part of a result."""
@@ -234,6 +241,14 @@ class Recorder:
             if name not in call.writes and isinstance(now, torch.Tensor) and not _alike(now, held):
                 self.wrote(call, name, now)
         self.ended(call)
+
+
+def _kinds(marks: torch.Tensor) -> set[int]:
+    """The numbers that are in marks."""
+    if not marks.numel():
+        return set()
+    low, high = map(int, marks.aminmax())
+    return {low} if low == high else {int(one) for one in marks.unique()}
 
 
 def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -368,19 +383,24 @@ class _Library:
         self.recorder.library(line, text, targets, dict(around), before)
 
 
+@lru_cache(maxsize=16)
+def _compiled(code: str) -> types.CodeType:
+    """A wrapper with notes on its library calls, its lines counted as they were."""
+    for pattern, instead in RENAMED:
+        code = re.sub(pattern, instead, code)
+    return compile(ast.fix_missing_locations(_Told().visit(ast.parse(code))), "<wrapper>", "exec")
+
+
 def loaded(code: str, recorder: Recorder, constants: dict[str, Any], library: Library | None) -> Callable[[list], Any]:
     """The wrapper's `call`, on the CPU, its lines counted as the code's."""
     recorder.lines = code.split("\n")
-    for pattern, instead in RENAMED:
-        code = re.sub(pattern, instead, code)
-    tree = ast.fix_missing_locations(_Told().visit(ast.parse(code)))
     compiler = type("Compiler", (_Compiler,), {"recorder": recorder, "library": library})
     space: dict[str, Any] = {
         "AsyncCompile": compiler, "get_raw_stream": lambda _device: 0, "__name__": "code", "_no_device": nullcontext,
         "empty_strided_cpu": Poisoned.empty, "empty_strided_p2p": None, "__told__": _Library(recorder),
         "reinterpret_tensor": _reinterpreted,
     }  # fmt: skip
-    exec(compile(tree, "<wrapper>", "exec"), space)
+    exec(_compiled(code), space)
     space |= constants
     space["aten"] = _Aten()
     return space["call"]

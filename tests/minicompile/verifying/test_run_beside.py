@@ -244,6 +244,57 @@ def test_integers_that_are_not_known_reach_no_operator_that_does_not_check_them(
     assert ties_of(dataclasses.replace(looked_up[0], given=[]))["refused"] is None
 
 
+@pytest.fixture(scope="module")
+def looked_up() -> tuple[Live, Live]:
+    """A forward and a backward graph: the gradient of rows that were looked up is added where the rows are."""
+    torch.manual_seed(0)
+    table, rows = nn.Embedding(9, 4), torch.tensor([[1, 3], [8, 3]])
+    with fresh_dynamo(), watch("simulated") as seen:
+        torch.compile(lambda x: (table(x).sin() * 3).sum())(rows)
+    forward, backward = (one["live"] for one in seen.lowered)
+    return forward, backward
+
+
+def test_a_backward_graph_takes_what_its_forward_graph_left(looked_up):
+    """On the model's inputs: the rows and a gradient of one; on random ones what the forward graph left on those."""
+    given = []
+    run = graphs.Values.run
+    with mock.patch.object(graphs.Values, "run", lambda self, *args: (given.append(args), run(self, *args))[1]):
+        _, ties = all_ties(looked_up[::-1])[::-1]  # in whichever order they were lowered
+    assert ties["refused"] is None
+    assert (ties["own"], ties["inputs"]) == (True, 3)
+    assert {one["status"] for one in ties["calls"]} == {"verified"}
+    tables, backwards = [args[0] for args in given[:3]], given[-3:]
+    for number, (table, args) in enumerate(zip(tables, backwards, strict=True)):
+        rows, sine_of, gradient = args
+        assert rows.tolist() == [[1, 3], [8, 3]]
+        assert torch.equal(sine_of, table[rows])
+        assert (float(gradient) == 1.0) == (number == 0)
+    assert not any(live.left for live in looked_up)
+
+
+def test_a_backward_graph_alone_is_not_run_on_made_up_places(looked_up):
+    """The operator that adds the gradients does not look whether a place is there."""
+    refused = ties_of(looked_up[1])["refused"]
+    assert (refused["code"], refused["detail"]) == ("integers", "aten._unsafe_masked_index_put_accumulate.default")
+
+
+def test_on_the_cpu_too_the_first_inputs_are_the_models_own(cpp):
+    live, ties, _ = cpp
+    torch.manual_seed(0)
+    wanted = torch.randn(5, 19), torch.randn(19)
+    assert all(any(torch.equal(one, each) for each in live.given) for one in wanted)
+    assert ties["own"]
+
+
+def test_inputs_of_another_dtype_or_size_are_not_taken_for_the_graphs():
+    wanted = torch.empty(3, 4).t()
+    made = graphs.laid(wanted, torch.arange(12.0).reshape(4, 3))
+    assert (made.stride(), made.tolist()) == ((1, 4), torch.arange(12.0).reshape(4, 3).tolist())
+    for other in (torch.ones(4, 3).double(), torch.ones(3, 4), 3, torch.ones(4, 3, device="meta").expand(2, 4, 3)):
+        assert graphs.laid(wanted, other) is None
+
+
 @pytest.mark.parametrize(
     ("runs", "few"),
     [
@@ -282,6 +333,22 @@ def test_what_is_repeated_is_not_the_whole_of_a_buffer():
     (live,) = lives(lambda x: x.sin()[:, None].expand(5, 3, 4).contiguous(), torch.randn(5, 4))
     stores = [(one["nodes"], one["part"]) for call in ties_of(live)["calls"] for one in call["stores"]]
     assert stores == [(["sin"], "repeated")]
+
+
+def test_one_thread_runs_both_and_the_others_come_back(normed):
+    """Beside other processes many threads took six times as long."""
+    threads, run = [], graphs.Values.run
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with mock.patch.object(
+            graphs.Values, "run", lambda self, *args: (threads.append(torch.get_num_threads()), run(self, *args))[1]
+        ):
+            ties_of(normed)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert {*threads} == {1}
 
 
 def test_graphs_share_the_time(normed):
