@@ -25,7 +25,7 @@ class Launch:
 
     def __init__(self, kernel: Any, **options: Any) -> None:
         self.kernel = kernel
-        self.options = options | FUSION
+        self.options = options
         # constants come last in every kernel here, and a compiled kernel takes them and does nothing with them
         self.constants = tuple(options[name] for name in kernel.arg_names if name in options)
         self.compiled: dict[tuple, Any] = {}
@@ -47,7 +47,8 @@ class Launch:
             values.append(argument)
         compiled = self.compiled.get(tuple(key))
         if compiled is None:
-            compiled = self.kernel[grid](*arguments, **self.options)
+            with on_device_of(arguments[0]):
+                compiled = self.kernel[grid](*arguments, **self.options, **FUSION)
             if compiled is not None:  # the interpreter compiles nothing
                 self.compiled[tuple(key)] = compiled
             return

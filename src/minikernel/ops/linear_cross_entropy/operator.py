@@ -81,8 +81,13 @@ def nothing(like: torch.Tensor) -> torch.Tensor:
 
 
 def scaled(gradient: torch.Tensor, scale: torch.Tensor, like: torch.Tensor | None) -> torch.Tensor:
-    """A gradient times a factor, in the dtype of what it is the gradient of, rounded once; the gradient is used up."""
-    return gradient.mul_(scale).to(gradient.dtype if like is None else like.dtype)
+    """A gradient times a factor, in the dtype in which it waits for another, rounded once; the gradient is used up."""
+    return gradient.mul_(scale).to(gradient.dtype if like is None else kept_dtype(like.dtype))
+
+
+def kept_dtype(dtype: torch.dtype) -> torch.dtype:
+    """In what a gradient waits for its factor: a GradScaler's may be no float16, and lifts what none could hold."""
+    return torch.float32 if dtype == torch.float16 else dtype
 
 
 def times(gradient: torch.Tensor, factor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -207,11 +212,11 @@ def fake_forward(
         dh = h.new_empty(h.shape if wanted else (0,), dtype=dtype if wanted else h.dtype)
         return loss, scale, rows_known, dh, h.new_empty(0), h.new_empty(0)
     early = reduction != "none"
-    dtypes = [h.dtype, weight.dtype, None if bias is None else bias.dtype]
+    dtypes = [None if like is None else kept_dtype(like.dtype) for like in (h, weight, bias)]
     if paths.choose(h, weight, bias, class_weight, options).name == "rows":
         from minikernel.ops.linear_cross_entropy import rows
 
-        dtypes[1:] = rows.weight_dtype(tokens, *weight.shape, h.dtype), dtype
+        dtypes = [h.dtype, rows.weight_dtype(tokens, *weight.shape, h.dtype), dtype]
     made = [
         like.new_empty(like.shape, dtype=kind) if asked and early and like is not None else h.new_empty(0)
         for asked, like, kind in zip((want_h, want_weight, want_bias), (h, weight, bias), dtypes, strict=True)
