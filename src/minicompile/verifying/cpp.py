@@ -470,7 +470,9 @@ def _noted_at(function: Any, number: int, kind: Any, count: int) -> torch.Tensor
 
 def _flags(sources: str) -> list[str]:
     isas = {type(one).__name__: one for one in owner("pick_vec_isa").supported_vec_isa_list}
-    wide = re.search(r"Vectorized(?:N)?<float(?:,\d)?>::loadu\([^;]*static_cast<int64_t>\(16\)\)", sources)
+    # a vector that is built narrower than it was written is loaded beyond its end
+    counts = re.findall(r"Vectorized<float>::loadu\([^;]*?static_cast<int64_t>\((\d+)L?\)\)", sources)
+    wide = any(int(one) > 8 for one in counts) or re.search(r"\+=\s*static_cast<int64_t>\(16L?\)", sources)
     found = isas.get("VecAVX512" if wide and "VectorizedN<float,2>" not in sources else "VecAVX2")
     if found is None:
         raise Unable("no_vector_unit")

@@ -58,3 +58,11 @@ def test_without_a_compiler_nothing_is_tried_twice():
 def test_lines_that_assign_what_stands_in_the_text_are_not_noted():
     text = cpp.read(sources()[0])
     assert [one.name for one in text.lines] == ["tmp1", "tmp2"]
+
+
+@pytest.mark.parametrize(("count", "wide"), [("8", False), ("3L", False), ("16", True), ("10L", True)])
+def test_vectors_are_as_wide_as_they_were_written(count, wide):
+    """Ten numbers that are loaded into a vector of eight overwrite what lies behind it."""
+    load = f"at::vec::Vectorized<float>::loadu(in_ptr0 + static_cast<int64_t>(x0), static_cast<int64_t>({count}));"
+    assert ("-mavx512f" in cpp._flags(load)) == wide
+    assert "-mavx512f" not in cpp._flags(load + "at::vec::VectorizedN<float,2> tmp1;")
