@@ -119,11 +119,11 @@ def main() -> int:
     """Read what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="MODEL")
+    parser.add_argument("--keep", metavar="SET", help="keep the counts for the table of explained models")
     parser.add_argument("--target", action="append", choices=TARGETS)
     parser.add_argument("--folder", type=Path, help="compile this folder's models")
     parser.add_argument("--random", type=int, metavar="SEED", help="compile random models of this seed")
     parser.add_argument("--models", type=int, default=10)
-    parser.add_argument("--keep", metavar="SET", help="keep the counts for the table of explained models")
     asked = parser.parse_args()
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     targets, reading, count = asked.target or list(TARGETS), Reading(), 0
@@ -145,11 +145,11 @@ def main() -> int:
             of_targets[target][1].append({"graphs": capture["graphs"], "environment": capture["environment"]})
             for page, one in reading.false[before:]:
                 print(f"{page}\n    {one.sentence.text[:300]}\n    FALSE: {one.cause}", flush=True)
-    print(f"{count} captures\n{reading.table()}")
-    print("unread, by section and kind:", dict(reading.unread.most_common()))
     if asked.keep:
         seed = "" if asked.random is None else f", seed {asked.random}"
         keep(asked.keep + seed, {target: row(*found) for target, found in of_targets.items()})
+    print(f"{count} captures\n{reading.table()}")
+    print("unread, by section and kind:", dict(reading.unread.most_common()))
     return bool(reading.false)
 
 
