@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from second import lines
 from second.operations import MADE, SCANS, SIGNS, may_be, operation_of, unnamed
 from second.reasons import reason
 from second.sentences import Sentence, sentences
@@ -31,6 +32,10 @@ ARITHMETIC = re.compile(r"tmp\w+ [-+*/] tmp|(?:libdevice|tl_math)\.\w+\(|\.(?:ex
 REDUCES = re.compile(
     r"tl\.(?:sum|max|min|reduce|associative_scan)\(|triton_helpers\.(?:max2|min2|any|prod|welford"
     r"|sort\w*|\w*index|promote_to)\(|vec_reduce_all"
+)
+POSITION = re.compile(  # of what is largest or least; a row of a few elements is compared one by one
+    r"_with_index|helpers\.\w*index|arg(?:max|min)|IndexValue"
+    r"|(?s:(tmp\d+) = tl\.full\([^)]*\], \d+, tl\.int64\).*= tl\.where\(\w+, \w+, \1\))"
 )
 BY_TYPE = {
     "sum": r"sum|\+|welford",
@@ -137,9 +142,7 @@ class Page:
             return None
         if any(step in ("max", "min") for step in steps):
             some = [base for base in steps if base in ("max", "min")]
-            if "and its position" in match[1] and not re.search(
-                r"_with_index|helpers\.\w*index|arg(?:max|min)|IndexValue", self.kernel.text
-            ):
+            if "and its position" in match[1] and not POSITION.search(self.kernel.text):
                 return f"nothing in the kernel's text finds the position of the {some[0]}imum"
         if cause := self._moves_only(set(steps)):
             return cause
@@ -152,8 +155,8 @@ class Page:
         return self._order(steps)
 
     def _no_line(self, base: str) -> str:
-        lines = self.kernel.text.split("\n")
-        if base in SIGNS and not any(may_be(base, text) for text in lines if "_meta=" not in text and text):
+        texts = self.kernel.text.split("\n")
+        if base in SIGNS and not any(may_be(base, text) for text in texts if "_meta=" not in text and text):
             return f"no line of the kernel's text can be `{base}`"
         return ""
 
@@ -559,21 +562,9 @@ class Page:
         wrong = [(text, line) for text in quoted for line in lines if text not in self.kernel.lines[line]]
         return f"line {wrong[0][1]} has no {wrong[0][0]}: {self._at(wrong[0][1])}" if wrong else "" if quoted else None
 
-    def line_reads(self, one: Sentence, match: re.Match) -> str | None:
-        """`N: ... reads BUFFER[...]` beside a line: it has a pointer at which the wrapper passes that buffer."""
-        line, does, buffer = int(match[1]), match[2], match[3]
-        if not self.kernel or line not in self.kernel.lines:
-            return None
-        touched = self.kernel.loaded if does == "reads" else self.kernel.stored
-        pointers = [pointer for pointer, lines in touched.items() if line in lines]
-        if not pointers:
-            return None if "local_buffer" in self._at(line) else f"the line {does} no pointer: {self._at(line)}"
-        given = [one for pointer in pointers if (one := self.given(pointer))]
-        if not given:
-            return None
-        if any(one in self.texts.memory(buffer) or self._view_of(one, buffer) for one in given):
-            return ""
-        return f"the wrapper passes {', '.join(given)} there"
+    def line(self, one: Sentence, match: re.Match) -> str | None:
+        """A comment beside a line."""
+        return lines.judge(self.texts, self.kernel, self.given, one.text) if self.kernel else None
 
     def reached(self, one: Sentence, match: re.Match) -> str | None:
         """The bytes that loads and stores reach: no more than the buffers have that the wrapper passes for them."""
@@ -657,7 +648,7 @@ FORMS: list[tuple[re.Pattern, Rule]] = [
         (r"^[A-Z].*: `(\w+)` in op\d+", Page.reduction),
         (r" put (.*) in the place of ", Page.pattern),
         (r"^\d+: (\w+ptr\d*) is (\w+)", Page.parameter),
-        (r"^(\d+): .*\b(reads|writes) (\w+)\[", Page.line_reads),
+        (r"^\d+: ", Page.line),
         (r"\(lines? ([\d, ]+)\)\.$", Page.on_its_lines),
         (
             r"^The kernel's loads reach ([\d,]+) bytes of memory and its stores ([\d,]+), each .* moves ([\d,]+)",

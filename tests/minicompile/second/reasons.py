@@ -46,7 +46,7 @@ def _judged(texts: GraphTexts, one: list[str], two: list[str], said: str) -> str
     if "Both touch" in said:
         for name in buffers:
             for side in (0, 1):
-                if name not in reads[side] | writes[side] | waits[side] | changed[side]:
+                if not texts.memory(name) & (reads[side] | writes[side] | waits[side] | changed[side]):
                     return f"{', '.join((one, two)[side])} does not touch {name}"
         both = (writes[0] | changed[0]) & reads[1] | (writes[1] | changed[1]) & reads[0]
         return f"one writes {sorted(both)[0]}, which the other reads" if both else ""

@@ -21,6 +21,7 @@ BUFFER = re.compile(r"\b(?:buf\d+|arg\d+_\d+|primals_\w+|tangents_\w+)\b")
 NODE = re.compile(
     r"^\s+(\w+)(?:: \"(\w+)\[([^\]]*)\](?:\[[^\]]*\])?\S*\")? = (?:torch\.ops\.)?([\w.<>]+)\((.*?)\)(?:;.*)?$"
 )
+RESULT = re.compile(r"^\s+(\w+)(?:: \"(\w+)\[([^\]]*)\](?:\[[^\]]*\])?\S*\")? = (\w+)\[\d+\](?:;.*)?$")
 INPUT = re.compile(r"(\w+): \"(\w+)\[([^\]]*)\]")
 ITEM_BYTES = {
     "f64": 8,
@@ -222,6 +223,10 @@ class GraphTexts:
             if text.lstrip().startswith("def forward("):
                 for name, dtype, size in INPUT.findall(text):
                     made[name] = Node(name, "placeholder", dtype, _numbers(size), [], "")
+            elif match := RESULT.match(text):
+                name, dtype, size, operand = match.groups()
+                sized = _numbers(size) if size is not None else None
+                made[name] = Node(name, "operator.getitem", dtype, sized, [operand] if operand in made else [], operand)
             elif match := NODE.match(text):
                 name, dtype, size, target, arguments = match.groups()
                 operands = [one for one in NAME.findall(arguments) if one in made]
