@@ -30,6 +30,12 @@ PARTIAL, SLICE = "partial", "slice"
 UNFINISHED = ("partial", "accumulated", "other")  # what of a node is not yet its result
 COPY = "aten.copy_.default"
 FILL = re.compile(r"aten\.(full|zeros|ones|fill|new_full|new_zeros|new_ones|zero|empty)")
+CHOOSES = re.compile(  # each value of what these make is one that an operand has
+    r"aten\.(?:max|min|amax|amin|maximum|minimum|clamp\w*|where|relu|sort|cummax|cummin|median|nanmedian)\."
+)
+REDUCES = ("reduction", "scan", "sort")  # kinds of a loop's operations that have lines before their last
+HANDS_ON = (*REDUCES, "masked", "value_expr", "welford", "to_dtype")  # and such as have lines that hand a value on
+REDUCED = re.compile(r"aten\.(?:any|all|amax|amin|argmax|argmin|sum|mean|prod|(?:max|min)\.d)")  # of few: one by one
 INNER = "inner"  # why a call is not verified that stands in a graph within the graph
 PARTS = (
     None,
@@ -124,6 +130,7 @@ class _Told:
         self._by_line = {(one["kernel"], one["line"]): one for one in self.ties["calls"] if one["line"] is not None}
         self._by_place = self._in_turn()
         self._proposed: dict[tuple[str, bool], dict[int, set[str]]] = {}
+        self._operations_at: dict[str, dict[int, list[tuple[str, dict]]]] = {}
         self._without_chance()
         verified = [one for one in self.ties["calls"] if one["status"] == "verified"]
         self._verified = {one["call"] for one in verified}
@@ -151,27 +158,24 @@ class _Told:
         return found
 
     def _without_chance(self) -> None:
-        """Untie nodes of so few kinds of values that they may be another's by chance, but where they are meant.
+        """Untie nodes that have a line's or a memory's values by chance, but where they are meant.
 
-        A line is meant for one where Inductor wrote it for that; memory where a line of the call is; both where the
-        call is noted for what is no more than to fill memory.
+        Those are above all nodes of so few kinds of values that they may be another's. A line is meant for one where
+        Inductor wrote it for that; memory where a line of the call is; both where the call is noted for what is no more
+        than to fill memory.
         """
         for tied in self.ties["calls"]:
             for one in (*tied["lines"], *tied["stores"]):
                 one["part"] = one["part"] if one["part"] in PARTS else "other"
         few = {name for name, one in self.ties["nodes"].items() if one.get("few")}
-        if not few:
-            return
         stored: dict[str, set[str]] = defaultdict(set)
         by_call = {id(tied): call for call in self.graph["calls"] if (tied := self._tied(call)) is not None}
         for tied in self.ties["calls"]:
             call, meant = by_call.get(id(tied)), {*tied["reads"]}
+            if call is not None:
+                self._untie_lines(call, tied, few)
             for line in tied["lines"]:
-                written = self._written_for(call, line) if call is not None else []
-                line["nodes"] = [
-                    name for name in line["nodes"]
-                    if name not in few or name in written or (call is not None and self._fills(call, tied, name))
-                ]  # fmt: skip
+                line["nodes"] = [name for name in line["nodes"] if call is not None or name not in few]
                 meant |= {*line["nodes"]}
             for store in tied["stores"]:
                 store["nodes"] = [
@@ -186,6 +190,62 @@ class _Told:
             buffer["nodes"] = [
                 node for node in buffer["nodes"] if node not in few or node in stored[name] or node == buffer["input"]
             ]
+
+    def _untie_lines(self, call: Call, tied: dict, few: set[str]) -> None:
+        """Untie lines from nodes that they have the values of by chance, or that were found before they compute.
+
+        A node that is true or false, or chooses among values, a maximum say, has what others have: a line is its where
+        Inductor wrote it for that or hands on what such a line found. A line that hands a value on, to a reduction say,
+        has a node's values that were found before; one that was written to compute another has them by chance.
+        """
+        loose = {name for name, node in self.nodes.items() if self._is_like_others(node)} - few
+        ends, held = self._ends(call, tied, few | loose), self._held_before(tied)
+        noted, computing = self._noted(call)
+        found = {name for buffer in tied["reads"] for name in held.get(buffer, ([], None))[0]}
+        for line in tied["lines"]:
+            number, written, kept = line["line"], self._written_for(call, line), list[str]()
+            for name in line["nodes"]:
+                own = number in ends.get(name, ())
+                if name in few:  # what fills memory may have no line of its own
+                    stays = own or (number not in noted and self._fills(call, tied, name))
+                elif name in loose and not own:
+                    stays = number not in noted or (name in found and number not in computing)
+                else:
+                    stays = number not in computing or name in written or name not in found
+                kept += [name] if stays else []
+            line["nodes"] = kept
+            found |= {*kept} & {*written}
+
+    def _is_like_others(self, node: Node) -> bool:
+        """Whether each value of a node is one that others have as well."""
+        return node["dtype"] == "bool" or CHOOSES.match(node["target"]) is not None
+
+    def _noted(self, call: Call) -> tuple[set[int], set[int]]:
+        """The lines of a kernel's text of which Inductor notes what for, but constants; and those that compute."""
+        kinds = {line: {one["operation"] for _, one in some} for line, some in self._operations_in(call).items()}
+        noted = {line for line, some in kinds.items() if some - {"constant"}}
+        return noted, {line for line in noted if not any(one.startswith((*MOVES, *HANDS_ON)) for one in kinds[line])}
+
+    def _ends(self, call: Call, tied: dict, names: set[str]) -> dict[str, set[int]]:
+        """By node, the lines that end what Inductor wrote for it: before them stand its parts and what prepares it.
+
+        What a kernel computes for several elements apart, or in several loops, ends as often; a reduction ends once.
+        """
+        lines: dict[str, dict[int, set[tuple[str, str]]]] = defaultdict(dict)
+        for line in tied["lines"]:
+            for name in names.intersection(self._written_for(call, line)):
+                own = {name, *self._operations([name])}
+                lines[name][line["line"]] = {
+                    (node, one["operation"])
+                    for node, one in self._operations_in(call)[line["line"]] if one["producer"] in own
+                }  # fmt: skip
+        found = {}
+        for name, some in lines.items():
+            last = max(some)
+            reduces = any(kind.startswith(REDUCES) for _, kind in some[last])
+            reduces = reduces or REDUCED.match(self.nodes[name]["target"]) is not None
+            found[name] = {last} if reduces else {line for line, its in some.items() if its & some[last]}
+        return found
 
     def _fills(self, call: Call, tied: dict, name: str) -> bool:
         """Whether a call is noted for a node that it may well leave in memory without a line of its own."""
@@ -350,27 +410,32 @@ class _Told:
         return name in self.nodes and self.nodes[name]["target"] == COPY
 
     def _proposals(self, call: Call, *, loads: bool = False) -> dict[int, set[str]]:
+        """By line of a kernel's text, the ATen nodes that Inductor wrote it for; what loads or stores proposes none."""
         if (call["id"], loads) not in self._proposed:
-            self._proposed[call["id"], loads] = self._noted_lines(call, loads)
+            found = self._proposed[call["id"], loads] = defaultdict(set)
+            for line, operations in self._operations_in(call).items():
+                for _, one in operations:
+                    if one["operation"] == "load" if loads else self._computes(one):
+                        found[line].add(one["producer"])
         return self._proposed[call["id"], loads]
 
-    def _noted_lines(self, call: Call, loads: bool) -> dict[int, set[str]]:
-        """By line of a kernel's text, the ATen nodes that Inductor wrote it for; what loads or stores proposes none."""
-        found: dict[int, set[str]] = defaultdict(set)
-        for definition in self._definitions:
-            if definition["name"] != call["kernel"]:
-                continue
-            for index, node, name, _ in definition["operations"]:
-                for one in self._operations_of.get(node, ()) if node in call["scheduler_nodes"] else ():
-                    if one["name"] == name and (one["operation"] == "load" if loads else self._computes(one)):
-                        found[index + 1].add(one["producer"])
-        return found
+    def _operations_in(self, call: Call) -> dict[int, list[tuple[str, dict]]]:
+        """By line of a kernel's text, the operations of loops that it was written for, each with its scheduler node."""
+        if call["id"] not in self._operations_at:
+            found = self._operations_at[call["id"]] = defaultdict(list)
+            for definition in self._definitions:
+                for index, node, name, _ in definition["operations"] if definition["name"] == call["kernel"] else ():
+                    own = self._operations_of.get(node, ()) if node in call["scheduler_nodes"] else ()
+                    found[index + 1] += [(node, one) for one in own if one["name"] == name]
+        return self._operations_at[call["id"]]
 
     def _computes(self, operation: dict) -> bool:
         """Whether an operation of a loop is more than to move memory; a conversion is, where a node asks for it."""
         producer = self.nodes.get(operation["producer"])
         if operation["operation"] == "to_dtype":
             return producer is not None and CONVERTS.search(producer["target"]) is not None
+        if operation["operation"] == "value_expr":  # a position is no comparison of positions
+            return producer is not None and producer["dtype"] != "bool"
         return producer is not None and operation["operation"] not in MOVES
 
     def _held_before(self, tied: dict) -> dict[str, tuple[list[str], str | None]]:
@@ -468,15 +533,21 @@ class _Told:
     def _lines(self, call: Call, tied: dict, kernel: Kernel | None) -> list[dict]:
         """The kernel's lines that have a node's values, by their numbers in the code pane.
 
-        Of several equal nodes the one is first that Inductor wrote the line for, or that it notes for the call.
+        Of several equal nodes the one is first that Inductor wrote the line for, or that is in the memory which the
+        line loads, or was computed last, or that Inductor notes for the call.
         """
         if kernel is None:
             return []
         held = self._held_before(tied)
         loaded = {name for buffer in tied["reads"] for name in held.get(buffer, ([], None))[0]}
-        found = []
+        found, loads, latest = [], self._proposals(call, loads=True), dict[str, None]()
         for one in tied["lines"]:
             first = self._written_for(call, one)
+            latest = {name: None for name in latest if name not in first} | dict.fromkeys(first)
+            if not first and one["line"] in loads:
+                first = [name for name in one["nodes"] if name in loaded]
+            elif not first and one["part"] in WHOLE:
+                first = [name for name in reversed(latest) if name in one["nodes"]]
             # zeros are some elements of much: where a line is not all of a node, it was loaded or is meant to be
             known = [name for name in one["nodes"] if name in self.nodes and (one["part"] != SLICE or name in loaded)]
             names = dict.fromkeys([*first, *self._meant(call, known), *known])

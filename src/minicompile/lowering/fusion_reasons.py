@@ -82,6 +82,10 @@ class Given:
         """The memory that a buffer lies in, by the name that it had before anything changed it."""
         return self.earlier(buffer)[-1]
 
+    def is_changed(self, buffer: str) -> bool:
+        """Whether some node changes in place the memory that a buffer is, which has another name afterwards."""
+        return buffer in self._before.values()
+
     def kinship(self, first: Iterable[str], second: Iterable[str]) -> dict[str, list[str]]:
         """The buffers that two sides have to do with one another, by how, as `KINSHIPS` has it.
 
@@ -120,10 +124,11 @@ def reason(decision: dict, nodes: Mapping[str, dict], removed: set[str], given: 
     """Why a fusion was taken or refused.
 
     Inductor's last words decide. What it calls no shared data may be memory that both touch in loops of other shapes:
-    then what they were given says which, and how. Where its accesses did not match, the second may read what the first
-    writes in another order, or change in place what the first has still to read; and where it does neither, a third
-    changes in place what the first has written. For the elements of a kernel it takes those of its first node, which
-    with a template may be what the template takes in. What it calls extern may be a Triton kernel of the user's.
+    then what they were given says which, and how. Where its accesses did not match, the second may read what the
+    first writes in another order, or change in place what the first has still to read; and where it does neither, a
+    third changes in place what the first has written, or will change later what the first hands to the second. For
+    the elements of a kernel it takes those of its first node, which with a template may be what the template takes
+    in. What it calls extern may be a Triton kernel of the user's.
 
     Args:
         decision: `first`, `second`, `taken` and Inductor's own `reasons`.
@@ -157,6 +162,9 @@ def reason(decision: dict, nodes: Mapping[str, dict], removed: set[str], given: 
             return {"code": "changes_later", "buffers": found["changed"]}
         if not found["handed"]:  # the second reads it as a third has left it
             return {"code": "between"}
+        # Inductor looks for the read by the name that the memory has in the end, and for the write by its own
+        later = [buffer for buffer in found["handed"] if given.is_changed(buffer)]
+        return {"code": "renamed", "buffers": later} if later else {"code": "unmatched"}
     if code == "elements_differ" and any(_has(side[1:], nodes, "template") for side in (first, second)):
         return {"code": "prologue_counted"}
     if code == "library" and _has([*first, *second], nodes, "user_triton"):

@@ -136,6 +136,55 @@ def test_what_may_be_equal_by_chance_is_tied_where_it_is_meant():
     assert told == {False: (["mul", "erf"], ["erf"]), True: (["mul"], [])}
 
 
+def test_a_line_is_no_node_that_has_its_values_by_chance():
+    """On these inputs no label is left out, so that `where` has the labels and `where_1` what `neg` has."""
+    kernel = "triton_per_fused__log_softmax_nll_loss_forward_1"
+    lines = {  # by line of the kernel's text: what it does, and which nodes have its values
+        32: ["where"],  # loads the labels, `primals_4`
+        36: ["ne"],
+        42: ["where"],
+        46: ["sub_1", "where_1"],  # subtracts
+        47: ["neg", "where_1"],  # negates
+        49: ["neg", "where_1"],  # chooses
+        50: ["neg", "where_1"],  # hands that on to a sum
+        54: ["ne", "neg"],  # divides
+    }
+    one = call(kernel, 225, lines={number: (names[0], None) for number, names in lines.items()}, reads=["buf0"])
+    for line in one["lines"]:
+        line["nodes"] = lines[line["line"]]
+    graph = with_ties("cross_entropy_train", "simulated", ties([one], buffers(buf0=["addmm"]), line=[]), None)[
+        "graphs"
+    ][0]
+    [first] = [each["first"] for each in graph["kernels"] if each["name"] == kernel]
+    [values] = [each["values"] for each in graph["calls"] if each["kernel"] == kernel]
+    told = {line["line"] - first + 1: line["nodes"] for line in values["lines"]}
+    assert told == {36: ["ne"], 42: ["where"], 46: ["sub_1"], 47: ["neg"], 49: ["where_1"], 50: ["where_1", "neg"]}
+    assert values["computes"] == ["ne", "where", "sub_1", "neg", "where_1"]
+
+
+def test_what_a_line_loads_is_named_after_the_memory():
+    kernel = "triton_per_fused__log_softmax_nll_loss_forward_1"
+    one = call(kernel, 225, lines={33: ("sub_1", None)}, reads=["buf0"])
+    one["lines"][0]["nodes"] = ["sub_tensor", "addmm"]
+    graph = with_ties("cross_entropy_train", "simulated", ties([one], buffers(buf0=["addmm"]), line=[]), None)[
+        "graphs"
+    ][0]
+    [values] = [each["values"] for each in graph["calls"] if each["kernel"] == kernel]
+    assert values["lines"][0]["nodes"] == ["addmm", "sub_tensor"]
+
+
+@pytest.mark.parametrize(("few", "left"), [(True, [40]), (False, [38, 39, 40])])
+def test_a_sum_of_few_kinds_of_values_is_tied_to_its_last_line_alone(few, left):
+    kernel = "triton_per_fused__log_softmax_nll_loss_forward_1"
+    one = call(kernel, 225, lines=dict.fromkeys((38, 39, 40), ("sum_2", None)), reads=["buf0"])
+    found = ties([one], buffers(buf0=["addmm"]), line=["sum_2"])
+    found["nodes"]["sum_2"]["few"] = few
+    graph = with_ties("cross_entropy_train", "simulated", found, None)["graphs"][0]
+    [first] = [each["first"] for each in graph["kernels"] if each["name"] == kernel]
+    [values] = [each["values"] for each in graph["calls"] if each["kernel"] == kernel]
+    assert [line["line"] - first + 1 for line in values["lines"]] == left
+
+
 @pytest.mark.parametrize("part", ["unrounded", "repeated", "of a kind that came later"])
 def test_a_part_that_has_no_words_loses_no_page(part):
     fill = call("triton_poi_fused_new_zeros_0", 145, lines={23: ("full_default", part)})

@@ -432,10 +432,10 @@ class Page:
         buffer, what, size = match[1], match[2], match[3]
         read = one.section == 2
         touched = self.kernel.loaded if read else self.kernel.stored
-        for pointer, lines in re.findall(r"`(\w+)(?: \+ [^`]*)?` on lines? ([\d, ]*\d)", one.text):
+        for pointer, places in re.findall(r"`(\w+)(?: \+ [^`]*)?` on lines? ([\d, ]*\d)", one.text):
             if not POINTER.fullmatch(pointer):
                 continue
-            for line in lines.split(", "):
+            for line in places.split(", "):
                 if int(line) not in touched.get(pointer, []):
                     return f"line {line} does not {'read' if read else 'write'} {pointer}: {self._at(int(line))}"
             given = self.given(pointer)
@@ -563,8 +563,10 @@ class Page:
         return f"line {wrong[0][1]} has no {wrong[0][0]}: {self._at(wrong[0][1])}" if wrong else "" if quoted else None
 
     def line(self, one: Sentence, match: re.Match) -> str | None:
-        """A comment beside a line."""
-        return lines.judge(self.texts, self.kernel, self.given, one.text) if self.kernel else None
+        """A comment beside a line; what Inductor wrote it for, where notes tell that, no text of a line can show."""
+        if not self.kernel:
+            return None
+        return lines.judge(self.texts, self.kernel, self.given, one.text, noted="that it was written for" in self.text)
 
     def reached(self, one: Sentence, match: re.Match) -> str | None:
         """The bytes that loads and stores reach: no more than the buffers have that the wrapper passes for them."""

@@ -40,6 +40,7 @@ TELLS = {  # what is said of a line, and what its text has then
     r"the loop over .*": r"for",
 }  # fmt: skip
 VARIABLE = re.compile(r"(?:`(\w+)`.*? is|`(\w+)` are) (.*)")
+CHANGES = re.compile(r"`(\w+)` changes where the mask is on")
 ORIGIN = re.compile(
     r"(?P<part>some elements of |a part of |adds up for |an index of |elements of )?"
     r"(?P<target>[\w.]+)(?: \((?P<node>\w+)\))?(?P<rest>,.*|: (?:reads|writes) .*)?"
@@ -47,25 +48,26 @@ ORIGIN = re.compile(
 MEMORY = re.compile(r": (reads|writes|searches) (\w+)")
 HANDED = re.compile(  # the value is another's, as it is
     r"^(?:tl\.broadcast_to\((?P<a>tmp\w+), |tl\.where\(\w*mask\w*(?: & \w*mask\w*)*, (?P<b>tmp\w+), "
+    r"|tl\.where\(tmp\w+, (?P<i>tmp\w+), 0\.0\)$"
     r"|(?P<c>tmp\w+)\[|(?P<d>tmp\w+)(?:\.to\(.*)?$|\(?(?P<e>tmp\w+)\)?\.to\(|(?:c10::)?convert<.*>\((?P<f>tmp\w+)\)$"
     r"|static_cast<[\w:]+>\((?P<g>tmp\w+)\)$|tl\.reshape\((?P<h>tmp\w+), )"
 )
-STRICT = set(SIGNS) & set(
-    "add sub mul div neg exp log tanh sin cos erf abs floor ceil maximum minimum eq ne lt le gt ge logical_and"
-    " logical_or sqrt rsqrt trunc round".split()
-)
+STRICT = set(SIGNS) & {
+    *("add", "sub", "mul", "div", "neg", "exp", "log", "tanh", "sin", "cos", "erf", "abs", "floor", "ceil", "maximum"),
+    *("minimum", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "sqrt", "rsqrt", "trunc", "round"),
+}
 UNTIED = "no operation is tied to this line"
 Given = Callable[[str], str | None]
 
 
-def judge(texts: GraphTexts, kernel: KernelText, given: Given, comment: str) -> str | None:
+def judge(texts: GraphTexts, kernel: KernelText, given: Given, comment: str, *, noted: bool) -> str | None:
     """Why a comment, `NUMBER: WORDS`, is false; an empty text where it holds, none where it cannot be judged."""
     number, _, words = comment.partition(": ")
     line = int(number)
     if line not in kernel.lines:
         return f"the kernel has no line {line}"
     words = words.replace("; first needed by ", "; an index of ")
-    found = [_part(texts, kernel, given, line, one) for one in _parts(words)]
+    found = [_part(texts, kernel, given, line, one, noted) for one in _parts(words)]
     return next((cause for cause in found if cause), None if None in found else "")
 
 
@@ -74,7 +76,7 @@ def _parts(words: str) -> list[str]:
     return [one for one in words.split("; ") if one]
 
 
-def _part(texts: GraphTexts, kernel: KernelText, given: Given, line: int, said: str) -> str | None:
+def _part(texts: GraphTexts, kernel: KernelText, given: Given, line: int, said: str, noted: bool) -> str | None:
     text = kernel.lines[line]
     if said in (UNTIED, f"structure: {UNTIED}"):
         return "" if not said.startswith("structure") or not re.search(r"\btmp\d+ = ", text) else "it assigns a value"
@@ -82,13 +84,15 @@ def _part(texts: GraphTexts, kernel: KernelText, given: Given, line: int, said: 
         if match := re.fullmatch(form, said):
             sign = sign.replace(r"\1", match[1]) if match.lastindex else sign
             return "" if re.search(sign, text) else f"line {line} is {text.strip()}"
+    if match := CHANGES.fullmatch(said):
+        held = re.match(rf"\s*{match[1]} = tl\.where\(.*mask.*, \w+, {match[1]}\)$", text)
+        return "" if held else f"line {line} is {text.strip()}"
     if (match := VARIABLE.fullmatch(said)) and "`" in said:
         return _variable(match, said, line, text)
-    if (match := ORIGIN.fullmatch(said)) and (match["node"] or match["target"]) in texts.nodes:
+    if not noted and (match := ORIGIN.fullmatch(said)) and (match["node"] or match["target"]) in texts.nodes:
         return _origin(texts, kernel, given, line, match)
-    if match := MEMORY.match(f": {said}"):
-        return _memory(texts, kernel, given, line, match)
-    return None
+    match = MEMORY.search(f": {said}")
+    return _memory(texts, kernel, given, line, match) if match else None
 
 
 def _variable(match: re.Match, said: str, line: int, text: str) -> str | None:
@@ -118,7 +122,7 @@ def _memory(texts: GraphTexts, kernel: KernelText, given: Given, line: int, matc
 def _origin(texts: GraphTexts, kernel: KernelText, given: Given, line: int, match: re.Match) -> str | None:
     if (memory := MEMORY.search(match["rest"] or "")) and (cause := _memory(texts, kernel, given, line, memory)):
         return cause
-    node, text = texts.nodes[match["node"] or match["target"]], kernel.lines[line]
+    node = texts.nodes[match["node"] or match["target"]]
     if match["part"] in ("a part of ", "adds up for ", "an index of "):
         return "" if memory else None
     statements = {one.number: one for one in kernel.statements}
@@ -154,6 +158,10 @@ def _source(kernel: KernelText, one: Statement | None, depth: int = 8) -> Statem
         value = one.text.split(" = ", 1)[-1].strip().rstrip(";")
         match = HANDED.match(value)
         name = next((each for each in match.groups() if each), None) if match else None
+        masked = re.match(r"tl\.where\(tmp\w+, (tmp\w+), (tmp\w+)\)$", value)
+        zeros = rf"\b{masked[2]} = tl\.full\({masked[1]}\.shape" if masked else r"(?!)"  # where a block is off
+        if masked and any(re.search(zeros, each.text) for each in kernel.statements):
+            name = masked[1]
         earlier = [each for each in kernel.statements if each.target == name and each.number < one.number]
         if name is None or not earlier:
             return one

@@ -17,7 +17,7 @@ BY_INDEX = r"load\w*\(\w+ \+ .*?tmp|ptr\d*\[.*?tmp|" + CHOSEN
 EXPONENTIAL = r"exp"
 SIGNS = {
     "add": ADDED,
-    "sub": r"isnan.*isinf.*\* 0|nan.*inf.*\* 0| - |\bfn?ma\w*\(|fmadd|fmsub| \+ -|\^",
+    "sub": r"isnan.*isinf.*\* 0|nan.*inf.*\* 0| - |\bfn?ma\w*\(|fmadd|fmsub| \+ -|\(-1\)\*|\^",
     "rsub": r" - |\bfn?ma\w*\(| \+ ",
     "mul": TIMES,
     "div": DIVIDED,
@@ -51,14 +51,14 @@ SIGNS = {
     "clamp": LARGEST + "|" + LEAST,
     "amax": LARGEST + r"|\|",
     "amin": LEAST + "|&",
-    "argmax": r"max|argmax|IndexValue",
-    "argmin": r"min|argmin|IndexValue",
+    "argmax": r"max|argmax|IndexValue|" + CHOSEN,  # a row of a few elements is compared one by one
+    "argmin": r"min|argmin|IndexValue|" + CHOSEN,
     "where": CHOSEN,
     "eq": r"==",
     "ne": r"!=|~|\^",
-    "lt": r" < ",
+    "lt": r" < | > ",
     "le": r" <= ",
-    "gt": r" > ",
+    "gt": r" > | < ",  # 0 < x is x > 0
     "ge": r" >= ",
     "logical_not": r"~|= !|== 0|not",
     "logical_and": r"&",

@@ -9,7 +9,8 @@ NAME = re.compile(r"\b[A-Za-z_]\w*\b")
 KERNEL = re.compile(r"^(\w+) = async_compile\.(\w+)\(")
 CALLED = re.compile(r"^\s+(?:\w+ = )?(\w+?)(?:\.run)?\((.*?)(?:, stream=\w+)?\)$")
 ASSIGNED = re.compile(
-    r"^\s*(?:(?:const |auto |float |double |bool |int\w* |uint\w* |at::\S+ )*)(\w+)(?:: [\w.]+)? = (.*?);?$"
+    r"^\s*(?:(?:const |auto |float |double |bool |int\w* |uint\w* |at::\S+ )*)"
+    r"(\w+)(?:, ?(\w*))?(?:: [\w.]+)? = (.*?);?$"
 )
 STORED = re.compile(  # Triton's forms, then C++'s
     r"tl\.make_tensor_descriptor\((\w+),.*?\)\.store\(|tl\.(?:store|atomic_\w+)\((\w+) \+ |\.store\((\w+) \+ "
@@ -95,14 +96,14 @@ class KernelText:
                 continue
             target = match[1] if match and not pointer else None
             one = Statement(number, text, target, pointer)
-            used = set(NAME.findall(match[2] if target else text))
+            used = set(NAME.findall(match[3] if target else text))
             for name in used:
                 repeated = name.startswith(("tmp_acc", "_tmp")) or "ptr" in name or "local_buffer" in name
                 some = by_name.get(name, [])
                 for earlier in some if repeated else some[-1:]:
                     one.before |= {earlier.number} | earlier.before
             made.append(one)
-            for name in {target, pointer} - {None}:
+            for name in {target, pointer, match[2] if target else None} - {None, ""}:
                 by_name.setdefault(name, []).append(one)
         return made
 
