@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from minicompile.lowering.captured import Coded
-from minicompile.lowering.panes.printed_text import dependencies
+from minicompile.lowering.panes.printed_text import accesses, dependencies
 
 DATA = Path(__file__).parent / "data/fusion_reasons.yaml"
 # what two nodes have to do with one another, the nearest first: the first that is so is told
@@ -41,6 +41,8 @@ class Given:
         self._reads: dict[str, list[dict]] = {}
         self._written: dict[str, list[dict]] = {}
         self._waits: dict[str, set[tuple[str, str]]] = {}
+        self._stores = {name: accesses(text, "writes") for name, text in texts.items()}
+        self._loads = {name: accesses(text, r"(?:un)?met_dependencies") for name, text in texts.items()}
         printed = {name: dependencies(texts.get(name, "")) for name in nodes}
         for one in printed.values():
             self._before |= one.changes
@@ -113,11 +115,19 @@ class Given:
         return sorted(waited & {self.memory(buffer) for buffer in self.read(first)})
 
     def unlike(self, first: Iterable[str], second: Iterable[str]) -> bool:
-        """Whether the second side reads what the first writes otherwise than that writes it."""
+        """Whether the second side reads what the first writes otherwise than that writes it.
+
+        Either before anything was fused or in the end: in between, loops are put into another order.
+        """
+        first, second = list(first), list(second)
         made = {(one["buffer"], one["index"], *one["sizes"]) for name in first for one in self._written.get(name, ())}
         names = {buffer for buffer, *_ in made}
         reads = (one for name in second for one in self._reads.get(name, ()))
-        return any((one["buffer"], one["index"], *one["sizes"]) not in made for one in reads if one["buffer"] in names)
+        if any((one["buffer"], one["index"], *one["sizes"]) not in made for one in reads if one["buffer"] in names):
+            return True
+        written = set().union(*(self._stores.get(name, set()) for name in first))
+        loaded = set().union(*(self._loads.get(name, set()) for name in second))
+        return bool(written) and any(one not in written for one in loaded if one[0] in names)
 
 
 def reason(decision: dict, nodes: Mapping[str, dict], removed: set[str], given: Given | None = None) -> Coded:
