@@ -214,20 +214,24 @@ class Page:
     def _order(self, steps: list[str]) -> str | None:
         if "[&]" in self.kernel.text or not all(base in SIGNS for base in steps):
             return "" if len(steps) < 2 else None
-        lines = self.kernel.statements
-        found = {base: [one for one in lines if may_be(base, one.text) and _is_value(one)] for base in set(steps)}
+        texts, judged = self.kernel.statements, ""
+        found = {base: [one for one in texts if may_be(base, one.text) and _is_value(one)] for base in set(steps)}
         for place, later in enumerate(steps):
-            for earlier in steps[:place]:
+            for earlier in dict.fromkeys(steps[:place]):
                 pairs = [(a, b) for a in found[earlier] for b in found[later] if a is not b]
                 if (
                     earlier == later
                     or not pairs
                     or {one.number for one in found[earlier]} & {one.number for one in found[later]}
+                    or later in steps[: steps.index(earlier)]
                 ):
                     continue
                 if all(b.number in a.before for a, b in pairs):
-                    return f"each line that can be `{earlier}` needs one that can be `{later}`"
-        return ""
+                    if not any("load(" not in b.text for _, b in pairs):
+                        judged = None  # to look up and then compute is to compute and then look up
+                    else:
+                        return f"each line that can be `{earlier}` needs one that can be `{later}`"
+        return judged
 
     def exhaustive(self, one: Sentence, match: re.Match) -> str | None:
         """How many operations: as many as the table has rows, and no line is left that none of them computes."""
