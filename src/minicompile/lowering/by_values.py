@@ -200,13 +200,15 @@ class _Told:
         """
         loose = {name for name, node in self.nodes.items() if self._is_like_others(node)} - few
         ends, held = self._ends(call, tied, few | loose), self._held_before(tied)
-        noted, computing = self._noted(call)
+        noted, computing, constant = self._noted(call)
         found = {name for buffer in tied["reads"] for name in held.get(buffer, ([], None))[0]}
         for line in tied["lines"]:
             number, written, kept = line["line"], self._written_for(call, line), list[str]()
             for name in line["nodes"]:
                 own = number in ends.get(name, ())
-                if name in few:  # what fills memory may have no line of its own
+                if number in constant:
+                    stays = self.ties["nodes"].get(name, {}).get("where") == "constant" or self._fills(call, tied, name)
+                elif name in few:  # what fills memory may have no line of its own
                     stays = own or (number not in noted and self._fills(call, tied, name))
                 elif name in loose and not own:
                     stays = number not in noted or (name in found and number not in computing)
@@ -220,11 +222,13 @@ class _Told:
         """Whether each value of a node is one that others have as well."""
         return node["dtype"] == "bool" or CHOOSES.match(node["target"]) is not None
 
-    def _noted(self, call: Call) -> tuple[set[int], set[int]]:
-        """The lines of a kernel's text of which Inductor notes what for, but constants; and those that compute."""
+    def _noted(self, call: Call) -> tuple[set[int], set[int], set[int]]:
+        """The lines of a kernel's text of which Inductor notes what for, but constants; those that compute; constants."""
         kinds = {line: {one["operation"] for _, one in some} for line, some in self._operations_in(call).items()}
-        noted = {line for line, some in kinds.items() if some - {"constant"}}
-        return noted, {line for line in noted if not any(one.startswith((*MOVES, *HANDS_ON)) for one in kinds[line])}
+        constant = {line for line, some in kinds.items() if some == {"constant"}}
+        noted = {line for line, some in kinds.items() if some} - constant
+        computing = {line for line in noted if not any(one.startswith((*MOVES, *HANDS_ON)) for one in kinds[line])}
+        return noted, computing, constant
 
     def _ends(self, call: Call, tied: dict, names: set[str]) -> dict[str, set[int]]:
         """By node, the lines that end what Inductor wrote for it: before them stand its parts and what prepares it.
@@ -295,7 +299,10 @@ class _Told:
             **found,
             "finishes": [name for name in (*found["computes"], *found["again"]) if self._begun(name, call)],
             "reads": [self._stored(name, *held.get(name, ([], None))) for name in tied["reads"]],
-            "stores": [self._stored(one["buffer"], one["nodes"], one["part"]) for one in self._stores(call, tied)],
+            "stores": [
+                self._stored(one["buffer"], one["nodes"], one["part"], ended=self._is_gone(one, tied))
+                for one in self._stores(call, tied)
+            ],
             "in_place": tied["in_place"],
             "lines": self._lines(call, tied, self.kernels.get(call["kernel"])),
         }
@@ -526,9 +533,22 @@ class _Told:
             for one in tied["stores"]
         ]
 
-    def _stored(self, buffer: str, nodes: list[str], part: str | None) -> Stored:
+    def _stored(self, buffer: str, nodes: list[str], part: str | None, *, ended: bool = False) -> Stored:
         known = self.ties["buffers"].get(buffer, {})
-        return {"buffer": buffer, "nodes": nodes, "part": part, "returned": bool(known.get("returned"))}
+        return {"buffer": buffer, "nodes": nodes, "part": part, "returned": bool(known.get("returned")) and not ended}
+
+    def _is_gone(self, store: dict, tied: dict) -> bool:
+        """Whether all that a call leaves in a memory is something else in the end, since a later call writes there."""
+        known = self.ties["buffers"].get(store["buffer"])
+        later = [one for one in self.ties["calls"] if one["call"] > tied["call"]]
+        if any(over == store["buffer"] != new for one in later for new, over in one["in_place"]):
+            return True
+        if known is None or store["part"] or {*store["nodes"]} & {*known["nodes"]}:
+            return False
+        return any(
+            all(self.ties["buffers"].get(name, {}).get(key) == known[key] for key in ("allocation", "bytes"))
+            for one in later for name in one["writes"]
+        )  # fmt: skip
 
     def _lines(self, call: Call, tied: dict, kernel: Kernel | None) -> list[dict]:
         """The kernel's lines that have a node's values, by their numbers in the code pane.
@@ -545,7 +565,9 @@ class _Told:
             first = self._written_for(call, one)
             latest = {name: None for name in latest if name not in first} | dict.fromkeys(first)
             if not first and one["line"] in loads:
-                first = [name for name in one["nodes"] if name in loaded]
+                own = {buffer for _, each in self._operations_in(call)[one["line"]] if (buffer := each["buffer"]) in held}
+                there = {name for buffer in own for name in held[buffer][0]} or loaded
+                first = [name for name in one["nodes"] if name in there]
             elif not first and one["part"] in WHOLE:
                 first = [name for name in reversed(latest) if name in one["nodes"]]
             # zeros are some elements of much: where a line is not all of a node, it was loaded or is meant to be

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from second import lines
+from second.memory import Memory
 from second.operations import MADE, SCANS, SIGNS, may_be, operation_of, unnamed
 from second.reasons import reason
 from second.sentences import Sentence, sentences
@@ -93,6 +94,44 @@ class Page:
             return None
         place = self.kernel.parameters.index(pointer)
         return self.call.arguments[place] if place < len(self.call.arguments) else None
+
+    def passed(self, pointer: str) -> Memory | None:
+        """The memory that a parameter has in this call, where the wrapper was run."""
+        ran, call = self.texts.ran, self.call
+        if not ran or not self.kernel or not call or pointer not in self.kernel.parameters:
+            return None
+        here = [one for one in ran.calls if one.line == call.line and one.name == call.kernel]
+        place = self.kernel.parameters.index(pointer)
+        return here[0].given[place] if len(here) == 1 and place < len(here[0].given) else None
+
+    def made(self, pointer: str, name: str) -> str | None:
+        """Whether who wrote last what a parameter is given can have made a node, or what it is a view of."""
+        place, node = self.passed(pointer), self.texts.nodes.get(self._origin_of(name))
+        if place is None or node is None or not self.call:
+            return None
+        maker = self.texts.maker(place, self.call.line)
+        if maker is None:
+            return "" if node.target == "placeholder" else None
+        if node.target == "placeholder":
+            mine = self.texts.place(node.name)
+            copied = mine is not None and any(one is not None and one.allocation == mine.allocation for one in maker.given)
+            return None if copied else f"{maker.name} on line {maker.line} has written {pointer} before"
+        kernel = self.texts.kernels.get(maker.name)
+        if node.base not in SIGNS or (kernel is None and node.base not in maker.name):
+            return None
+        if node.base in ("gather", "index", "embedding"):  # which this kernel may do itself as it loads
+            return None
+        if kernel is None or any(may_be(node.base, text) for text in kernel.text.split("\n") if "_meta=" not in text):
+            return ""
+        return f"{maker.name}, which made it on line {maker.line}, has no line that can be {node.name}"
+
+    def _origin_of(self, name: str) -> str:
+        """What a node is a view or a copy of, or one of several results of."""
+        node, seen = self.texts.nodes.get(name), set()
+        while node and node.base in VIEWS | {"clone", "copy_", "copy"} and node.operands and node.name not in seen:
+            seen.add(node.name)
+            node = self.texts.nodes[node.operands[1 if node.base in ("copy_", "copy") and len(node.operands) > 1 else 0]]
+        return node.name if node else name
 
     def judged(self) -> list[Finding]:
         """What became of each sentence."""
@@ -443,13 +482,33 @@ class Page:
                 if int(line) not in touched.get(pointer, []):
                     return f"line {line} does not {'read' if read else 'write'} {pointer}: {self._at(int(line))}"
             given = self.given(pointer)
+            place, named = self.passed(pointer), self.texts.place(buffer)
+            if place is not None and named is not None and place.allocation != named.allocation:
+                return f"the wrapper passes {given} as {pointer}, which is other memory than {buffer}"
             if given and given not in self.texts.memory(buffer) and not self._view_of(given, buffer):
                 return f"the wrapper passes {given} as {pointer}"
+            named_node = re.match(r"the result of `[^`]*` \(`(\w+)`\)", what)
+            if read and named_node and (cause := self.made(pointer, named_node[1])):
+                return cause
         if size and (known := self._bytes(buffer)) is not None and int(size.replace(",", "")) != known:
             return f"{buffer} has {known} bytes"
         if "eturns it" in one.text and not self._returned(buffer):
             return f"the wrapper returns {', '.join(sorted(self.texts.returned))}, and not {buffer}"
+        if "eturns it" in one.text and (line := self._written_again(buffer)):
+            return f"line {line} writes that memory again before it is returned"
         return self._holds(buffer, what)
+
+    def _written_again(self, buffer: str) -> int | None:
+        """The line of a later call that writes the same elements of a buffer's memory; 0 for none."""
+        ran, place = self.texts.ran, self.texts.place(buffer)
+        if not ran or place is None or not self.call:
+            return None
+        later = [one for one in ran.calls if one.line > self.call.line]
+        for one in later:
+            for each in self.texts.written(one):
+                if each.allocation == place.allocation and (each.offset, each.size) == (place.offset, place.size):
+                    return one.line
+        return 0
 
     def _at(self, line: int) -> str:
         return self.kernel.lines.get(line, "").strip()
@@ -471,6 +530,9 @@ class Page:
         return product
 
     def _returned(self, buffer: str) -> bool:
+        ran, place = self.texts.ran, self.texts.place(buffer)
+        if ran and place is not None:
+            return place.allocation in {one.allocation for one in ran.returned}
         names = self.texts.memory(buffer)
         names = names | {alias for name in names for alias in self.texts.alias_of_view(name)}
         returned = self.texts.returned
@@ -570,7 +632,8 @@ class Page:
         """A comment beside a line; what Inductor wrote it for, where notes tell that, no text of a line can show."""
         if not self.kernel:
             return None
-        return lines.judge(self.texts, self.kernel, self.given, one.text, noted="that it was written for" in self.text)
+        noted = "that it was written for" in self.text
+        return lines.judge(self.texts, self.kernel, self.given, self.made, one.text, noted=noted)
 
     def reached(self, one: Sentence, match: re.Match) -> str | None:
         """The bytes that loads and stores reach: no more than the buffers have that the wrapper passes for them."""

@@ -58,16 +58,17 @@ STRICT = set(SIGNS) & {
 }
 UNTIED = "no operation is tied to this line"
 Given = Callable[[str], str | None]
+Made = Callable[[str, str], str | None]
 
 
-def judge(texts: GraphTexts, kernel: KernelText, given: Given, comment: str, *, noted: bool) -> str | None:
+def judge(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, comment: str, *, noted: bool) -> str | None:
     """Why a comment, `NUMBER: WORDS`, is false; an empty text where it holds, none where it cannot be judged."""
     number, _, words = comment.partition(": ")
     line = int(number)
     if line not in kernel.lines:
         return f"the kernel has no line {line}"
     words = words.replace("; first needed by ", "; an index of ")
-    found = [_part(texts, kernel, given, line, one, noted) for one in _parts(words)]
+    found = [_part(texts, kernel, given, made, line, one, noted) for one in _parts(words)]
     return next((cause for cause in found if cause), None if None in found else "")
 
 
@@ -76,7 +77,7 @@ def _parts(words: str) -> list[str]:
     return [one for one in words.split("; ") if one]
 
 
-def _part(texts: GraphTexts, kernel: KernelText, given: Given, line: int, said: str, noted: bool) -> str | None:
+def _part(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, line: int, said: str, noted: bool) -> str | None:
     text = kernel.lines[line]
     if said in (UNTIED, f"structure: {UNTIED}"):
         return "" if not said.startswith("structure") or not re.search(r"\btmp\d+ = ", text) else "it assigns a value"
@@ -90,7 +91,7 @@ def _part(texts: GraphTexts, kernel: KernelText, given: Given, line: int, said: 
     if (match := VARIABLE.fullmatch(said)) and "`" in said:
         return _variable(match, said, line, text)
     if not noted and (match := ORIGIN.fullmatch(said)) and (match["node"] or match["target"]) in texts.nodes:
-        return _origin(texts, kernel, given, line, match)
+        return _origin(texts, kernel, given, made, line, match)
     match = MEMORY.search(f": {said}")
     return _memory(texts, kernel, given, line, match) if match else None
 
@@ -119,7 +120,7 @@ def _memory(texts: GraphTexts, kernel: KernelText, given: Given, line: int, matc
     return f"the wrapper passes {', '.join(passed)} there"
 
 
-def _origin(texts: GraphTexts, kernel: KernelText, given: Given, line: int, match: re.Match) -> str | None:
+def _origin(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, line: int, match: re.Match) -> str | None:
     if (memory := MEMORY.search(match["rest"] or "")) and (cause := _memory(texts, kernel, given, line, memory)):
         return cause
     node = texts.nodes[match["node"] or match["target"]]
@@ -128,7 +129,7 @@ def _origin(texts: GraphTexts, kernel: KernelText, given: Given, line: int, matc
     statements = {one.number: one for one in kernel.statements}
     one = _source(kernel, statements.get(line))
     if one is None or one.target is None or re.search(r"load\w*\(|ptr\d*\[", one.text):
-        return "" if memory else _loaded(texts, kernel, given, one, node.name)
+        return _loaded(texts, kernel, given, made, one, node.name, memory is not None)
     if node.base not in STRICT:
         if node.base in SIGNS:
             before = [kernel.lines[each] for each in (*one.before, one.number)]
@@ -137,14 +138,18 @@ def _origin(texts: GraphTexts, kernel: KernelText, given: Given, line: int, matc
     return "" if may_be(node.base, one.text) else f"line {one.number} cannot be {node.base}: {one.text.strip()}"
 
 
-def _loaded(texts: GraphTexts, kernel: KernelText, given: Given, one: Statement | None, name: str) -> str | None:
-    """What is loaded of an input is that input, or seen through views and look-ups of it."""
+def _loaded(
+    texts: GraphTexts, kernel: KernelText, given: Given, made: Made, one: Statement | None, name: str, held: bool
+) -> str | None:
+    """What is loaded is what was left there; of an input that is it, or what is seen through views and look-ups of it."""
     if one is None:
-        return None
-    pointers = [pointer for pointer, lines in kernel.loaded.items() if one.number in lines]
+        return "" if held else None
+    pointers = [pointer for pointer, numbers in kernel.loaded.items() if one.number in numbers]
     passed = [each for pointer in pointers if (each := given(pointer)) in texts.nodes]
     if not passed:
-        return None
+        found = [made(pointer, name) for pointer in pointers]
+        cause = next((each for each in found if each), None)
+        return cause if cause else "" if held or (found and None not in found) else None
     seen, new = set(), {name}
     while new:
         seen |= new

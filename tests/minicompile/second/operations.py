@@ -39,7 +39,7 @@ SIGNS = {
     "erf": r"erf",
     "sigmoid": r"sigmoid|exp|decltype\(\w+\)\(1\)",
     "relu": LARGEST,
-    "abs": r"abs\(|abs<",
+    "abs": r"abs\(|abs<|where\(",  # of integers
     "floor": r"floor",
     "ceil": r"ceil",
     "round": r"round|nearbyint|rint",

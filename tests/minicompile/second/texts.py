@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from second.memory import Called, Memory, Ran, run
+
 NAME = re.compile(r"\b[A-Za-z_]\w*\b")
 KERNEL = re.compile(r"^(\w+) = async_compile\.(\w+)\(")
 CALLED = re.compile(r"^\s+(?:\w+ = )?(\w+?)(?:\.run)?\((.*?)(?:, stream=\w+)?\)$")
@@ -262,6 +264,34 @@ class GraphTexts:
             if match and match[1] in self.kernels and not text.lstrip().startswith("#"):
                 made[number] = CallText(number, match[1], _split(match[2]))
         return made
+
+    @cached_property
+    def ran(self) -> Ran | None:
+        """What running the wrapper with recorders shows; None where it could not be run so."""
+        return run(self.code)
+
+    def place(self, name: str) -> Memory | None:
+        """The memory that a name is, or that it changes in place."""
+        seen = {name}
+        while self.ran and name not in self.ran.memory and (more := set(self.changes.get(name, [])) - seen):
+            name = min(more)
+            seen.add(name)
+        return self.ran.memory.get(name) if self.ran else None
+
+    def written(self, called: Called) -> list[Memory]:
+        """The memory that a call of the wrapper writes."""
+        kernel = self.kernels.get(called.name)
+        if kernel is None:  # an operation in place is given what it changes
+            changed = called.given[:1] if re.search(r"_(?:\.\w+)?$", called.name) else []
+            return [*called.into, *(one for one in changed if one is not None)]
+        given = dict(zip(kernel.parameters, called.given, strict=False))
+        return [one for pointer in kernel.stored if (one := given.get(pointer)) is not None]
+
+    def maker(self, place: Memory, line: int) -> Called | None:
+        """The last call before a line that writes to an allocation."""
+        calls = [one for one in self.ran.calls if one.line < line] if self.ran else []
+        made = [one for one in calls if any(each.allocation == place.allocation for each in self.written(one))]
+        return made[-1] if made else None
 
     @cached_property
     def wrapper(self) -> list[str]:
