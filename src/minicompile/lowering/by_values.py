@@ -29,7 +29,7 @@ MISSING = "missing"  # why a call is not verified of which the ties have nothing
 PARTIAL, SLICE = "partial", "slice"
 UNFINISHED = ("partial", "accumulated", "other")  # what of a node is not yet its result
 COPY = "aten.copy_.default"
-FILL = re.compile(r"aten\.(full|zeros|ones|fill|new_full|new_zeros|new_ones|zero|empty)")
+FILL = re.compile(r"aten\.(full|zeros|ones|fill|new_full|new_zeros|new_ones|zero|empty|scalar_tensor|lift_fresh)")
 CHOOSES = re.compile(  # each value of what these make is one that an operand has
     r"aten\.(?:max|min|amax|amin|maximum|minimum|clamp\w*|where|relu|sort|cummax|cummin|median|nanmedian)\."
 )
@@ -206,8 +206,8 @@ class _Told:
             number, written, kept = line["line"], self._written_for(call, line), list[str]()
             for name in line["nodes"]:
                 own = number in ends.get(name, ())
-                if number in constant:
-                    stays = self.ties["nodes"].get(name, {}).get("where") == "constant" or self._fills(call, tied, name)
+                if number in constant:  # a number is no operation's result by being equal to it
+                    stays = FILL.match(self._target(name)) is not None or self._fills(call, tied, name)
                 elif name in few:  # what fills memory may have no line of its own
                     stays = own or (number not in noted and self._fills(call, tied, name))
                 elif name in loose and not own:
@@ -223,7 +223,7 @@ class _Told:
         return node["dtype"] == "bool" or CHOOSES.match(node["target"]) is not None
 
     def _noted(self, call: Call) -> tuple[set[int], set[int], set[int]]:
-        """The lines of a kernel's text of which Inductor notes what for, but constants; those that compute; constants."""
+        """The lines of a kernel's text of which Inductor notes what for; those that compute; those that are constants."""
         kinds = {line: {one["operation"] for _, one in some} for line, some in self._operations_in(call).items()}
         constant = {line for line, some in kinds.items() if some == {"constant"}}
         noted = {line for line, some in kinds.items() if some} - constant
@@ -235,20 +235,21 @@ class _Told:
 
         What a kernel computes for several elements apart, or in several loops, ends as often; a reduction ends once.
         """
-        lines: dict[str, dict[int, set[tuple[str, str]]]] = defaultdict(dict)
+        lines: dict[str, dict[int, list[tuple[str, dict]]]] = defaultdict(dict)
         for line in tied["lines"]:
             for name in names.intersection(self._written_for(call, line)):
-                own = {name, *self._operations([name])}
-                lines[name][line["line"]] = {
-                    (node, one["operation"])
-                    for node, one in self._operations_in(call)[line["line"]] if one["producer"] in own
-                }  # fmt: skip
+                own, here = {name, *self._operations([name])}, self._operations_in(call)[line["line"]]
+                lines[name][line["line"]] = [(node, one) for node, one in here if one["producer"] in own]
         found = {}
         for name, some in lines.items():
+            kinds = {line: {(node, one["operation"]) for node, one in its} for line, its in some.items()}
+            whole = {line: {(node, one["name"]) for node, one in its} for line, its in some.items()}
             last = max(some)
-            reduces = any(kind.startswith(REDUCES) for _, kind in some[last])
-            reduces = reduces or REDUCED.match(self.nodes[name]["target"]) is not None
-            found[name] = {last} if reduces else {line for line, its in some.items() if its & some[last]}
+            if REDUCED.match(self.nodes[name]["target"]) or any(kind.startswith(REDUCES) for _, kind in kinds[last]):
+                found[name] = {last}
+            else:
+                alike = {line for line in some if kinds[line] & kinds[last]}
+                found[name] = {line for line in alike if not whole[line] & whole.get(line + 1, set())}
         return found
 
     def _fills(self, call: Call, tied: dict, name: str) -> bool:
@@ -413,8 +414,11 @@ class _Told:
         into = self._seen(self.nodes[name]["inputs"][0])[0] if self._is_copy(name) else name
         return self.nodes[into]["op"] == "placeholder" and into not in tied["writes"]
 
+    def _target(self, name: str) -> str:
+        return self.nodes[name]["target"] if name in self.nodes else ""
+
     def _is_copy(self, name: str) -> bool:
-        return name in self.nodes and self.nodes[name]["target"] == COPY
+        return self._target(name) == COPY
 
     def _proposals(self, call: Call, *, loads: bool = False) -> dict[int, set[str]]:
         """By line of a kernel's text, the ATen nodes that Inductor wrote it for; what loads or stores proposes none."""
@@ -565,7 +569,9 @@ class _Told:
             first = self._written_for(call, one)
             latest = {name: None for name in latest if name not in first} | dict.fromkeys(first)
             if not first and one["line"] in loads:
-                own = {buffer for _, each in self._operations_in(call)[one["line"]] if (buffer := each["buffer"]) in held}
+                own = {
+                    buffer for _, each in self._operations_in(call)[one["line"]] if (buffer := each["buffer"]) in held
+                }
                 there = {name for buffer in own for name in held[buffer][0]} or loaded
                 first = [name for name in one["nodes"] if name in there]
             elif not first and one["part"] in WHOLE:

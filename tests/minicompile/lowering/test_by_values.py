@@ -70,6 +70,8 @@ def test_memory_that_another_call_wrote_since_holds_what_that_left():
         {"buffer": "arg0_1", "nodes": ["arg0_1"], "part": None, "returned": False},
     ]
     assert (one["values"]["computes"], other["values"]["computes"]) == (["full_default"], ["index_put"])
+    # what is overwritten is not what the graph returns
+    assert [each["values"]["stores"][0]["returned"] for each in (one, other)] == [False, True]
     taken_over = {**second, "reads": ["buf0"], "in_place": [["buf7", "arg0_1"]], "stores": []}
     third = call("triton_poi_fused_exp_index_add_new_zeros_1", 152, reads=["arg0_1"])
     capture = with_ties("index_add", "simulated", ties([first, {**taken_over, "line": 1}, third], held))
@@ -148,6 +150,7 @@ def test_a_line_is_no_node_that_has_its_values_by_chance():
         49: ["neg", "where_1"],  # chooses
         50: ["neg", "where_1"],  # hands that on to a sum
         54: ["ne", "neg"],  # divides
+        48: ["sum_2"],  # a zero, `full_default_1`
     }
     one = call(kernel, 225, lines={number: (names[0], None) for number, names in lines.items()}, reads=["buf0"])
     for line in one["lines"]:
@@ -171,6 +174,17 @@ def test_what_a_line_loads_is_named_after_the_memory():
     ][0]
     [values] = [each["values"] for each in graph["calls"] if each["kernel"] == kernel]
     assert values["lines"][0]["nodes"] == ["addmm", "sub_tensor"]
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_memory_that_a_call_takes_over_holds_no_longer_what_the_graph_returns(taken):
+    first = call("triton_poi_fused_new_zeros_0", 145, stores={"buf0": (["full_default"], None)})
+    second = refused("triton_poi_fused_exp_index_add_new_zeros_1", 152, "time")
+    second["in_place"] = [["buf7", "buf0"]] if taken else []
+    held = buffers(buf0=["full_default"], returned=["buf0"])
+    capture = with_ties("index_add", "simulated", ties([first, second], held, buffer=["full_default"]))
+    [store] = capture["graphs"][0]["calls"][0]["values"]["stores"]
+    assert store["returned"] is not taken
 
 
 @pytest.mark.parametrize(("few", "left"), [(True, [40]), (False, [38, 39, 40])])

@@ -114,7 +114,9 @@ class Page:
             return "" if node.target == "placeholder" else None
         if node.target == "placeholder":
             mine = self.texts.place(node.name)
-            copied = mine is not None and any(one is not None and one.allocation == mine.allocation for one in maker.given)
+            copied = mine is not None and any(
+                one is not None and one.allocation == mine.allocation for one in maker.given
+            )
             return None if copied else f"{maker.name} on line {maker.line} has written {pointer} before"
         kernel = self.texts.kernels.get(maker.name)
         if node.base not in SIGNS or (kernel is None and node.base not in maker.name):
@@ -130,7 +132,9 @@ class Page:
         node, seen = self.texts.nodes.get(name), set()
         while node and node.base in VIEWS | {"clone", "copy_", "copy"} and node.operands and node.name not in seen:
             seen.add(node.name)
-            node = self.texts.nodes[node.operands[1 if node.base in ("copy_", "copy") and len(node.operands) > 1 else 0]]
+            node = self.texts.nodes[
+                node.operands[1 if node.base in ("copy_", "copy") and len(node.operands) > 1 else 0]
+            ]
         return node.name if node else name
 
     def judged(self) -> list[Finding]:
@@ -407,7 +411,7 @@ class Page:
         for name in CODE.findall(match[1]):
             if name not in self.texts.nodes:
                 continue
-            if all(self._constant(root) for root in self._roots(name)):
+            if all(self.texts.constant(root) for root in self._roots(name)):
                 continue
             if any(self._library_made(root) for root in self._roots(name)):
                 continue
@@ -430,11 +434,6 @@ class Page:
         given = self.call.arguments if self.call and base not in (None, "placeholder") else []
         made = [rf"\s+{name} = extern_kernels\.{base}\(" for name in given if BUFFER.fullmatch(name)]
         return any(re.match(one, text) for one in made for text in self.texts.wrapper)
-
-    def _constant(self, name: str) -> bool:
-        """Whether a node follows from no input, so that it may be in the text as an index."""
-        node = self.texts.nodes.get(name)
-        return node is None or (node.target != "placeholder" and all(self._constant(one) for one in node.operands))
 
     def _descends(self, name: str, known: set[str]) -> bool:
         """Whether something that the kernel computes has a view as operand, through other views."""

@@ -77,7 +77,9 @@ def _parts(words: str) -> list[str]:
     return [one for one in words.split("; ") if one]
 
 
-def _part(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, line: int, said: str, noted: bool) -> str | None:
+def _part(
+    texts: GraphTexts, kernel: KernelText, given: Given, made: Made, line: int, said: str, noted: bool
+) -> str | None:
     text = kernel.lines[line]
     if said in (UNTIED, f"structure: {UNTIED}"):
         return "" if not said.startswith("structure") or not re.search(r"\btmp\d+ = ", text) else "it assigns a value"
@@ -130,6 +132,8 @@ def _origin(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, lin
     one = _source(kernel, statements.get(line))
     if one is None or one.target is None or re.search(r"load\w*\(|ptr\d*\[", one.text):
         return _loaded(texts, kernel, given, made, one, node.name, memory is not None)
+    if re.search(r"= tl\.full\(", one.text) and texts.constant(node.name):
+        return ""
     if node.base not in STRICT:
         if node.base in SIGNS:
             before = [kernel.lines[each] for each in (*one.before, one.number)]
@@ -141,7 +145,7 @@ def _origin(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, lin
 def _loaded(
     texts: GraphTexts, kernel: KernelText, given: Given, made: Made, one: Statement | None, name: str, held: bool
 ) -> str | None:
-    """What is loaded is what was left there; of an input that is it, or what is seen through views and look-ups of it."""
+    """What is loaded was left there; of an input it is that, or what is seen through views and look-ups of it."""
     if one is None:
         return "" if held else None
     pointers = [pointer for pointer, numbers in kernel.loaded.items() if one.number in numbers]

@@ -270,6 +270,11 @@ class GraphTexts:
         """What running the wrapper with recorders shows; None where it could not be run so."""
         return run(self.code)
 
+    def constant(self, name: str) -> bool:
+        """Whether a node follows from no input, so that it may be in the text as an index or a number."""
+        node = self.nodes.get(name)
+        return node is None or (node.target != "placeholder" and all(self.constant(one) for one in node.operands))
+
     def place(self, name: str) -> Memory | None:
         """The memory that a name is, or that it changes in place."""
         seen = {name}
