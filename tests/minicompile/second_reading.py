@@ -69,8 +69,11 @@ def read_capture(capture: dict, reading: Reading, name: str) -> None:
     from minicompile.explain.annotation.annotate import annotate
 
     panes = {one["id"]: "\n".join(one["lines"]) for one in capture["panes"]}
-    for graph in capture["graphs"]:
-        texts = GraphTexts(*(panes.get(graph["panes"].get(pane), "") for pane in PANES))
+    of_graphs = [
+        GraphTexts(*(panes.get(graph["panes"].get(pane), "") for pane in PANES)) for graph in capture["graphs"]
+    ]
+    for graph, texts in zip(capture["graphs"], of_graphs, strict=True):
+        texts.calls_of_all = sum(len(one.calls) for one in of_graphs)
         for call in graph["calls"]:
             if not call["extern"]:
                 page = annotate(capture, kernel=call["id"])

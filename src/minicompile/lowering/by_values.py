@@ -35,6 +35,11 @@ CHOOSES = re.compile(  # each value of what these make is one that an operand ha
 )
 REDUCES = ("reduction", "scan", "sort")  # kinds of a loop's operations that have lines before their last
 HANDS_ON = (*REDUCES, "masked", "value_expr", "welford", "to_dtype")  # and such as have lines that hand a value on
+VALUE = re.compile(r"\b_?tmp\w+\b")
+LOADED = re.compile(  # what a load can be: a look-up, part of something, a copy of it
+    r"(?:aten|prims)\.(?:_unsafe_)?(?:masked_)?(?:index|gather|embedding|take|clone|copy|constant_pad|cat|slice|select|flip"
+    r"|roll|rev|where|expand|repeat|pad|upsample|unfold|im2col|avg_pool|max_pool|diag|tri)|convert_element_type|_to_copy"
+)
 REDUCED = re.compile(r"aten\.(?:any|all|amax|amin|argmax|argmin|sum|mean|prod|(?:max|min)\.d)")  # of few: one by one
 INNER = "inner"  # why a call is not verified that stands in a graph within the graph
 PARTS = (
@@ -125,6 +130,7 @@ class _Told:
         self.nodes = {node["name"]: node for node in graph["nodes"]}
         self.kernels = {kernel["name"]: kernel for kernel in graph["kernels"]}
         self._definitions = lowered["definitions"]
+        self._sources = {one["name"]: one["source"] for one in self._definitions}
         self._operations_of = {node["name"]: node["operations"] for node in lowered["scheduler_nodes"]}
         # a call has the place in the code at which it stands; one line may hold one call alone
         self._by_line = {(one["kernel"], one["line"]): one for one in self.ties["calls"] if one["line"] is not None}
@@ -195,40 +201,55 @@ class _Told:
         """Untie lines from nodes that they have the values of by chance, or that were found before they compute.
 
         A node that is true or false, or chooses among values, a maximum say, has what others have: a line is its where
-        Inductor wrote it for that or hands on what such a line found. A line that hands a value on, to a reduction say,
-        has a node's values that were found before; one that was written to compute another has them by chance.
+        Inductor wrote it for that. Where it wrote a line for another, the line has a node's values only as far as it
+        hands on what such a line found, to a reduction say, or loads it; one that computes has them by chance.
         """
         loose = {name for name, node in self.nodes.items() if self._is_like_others(node)} - few
         ends, held = self._ends(call, tied, few | loose), self._held_before(tied)
-        noted, computing, constant = self._noted(call)
-        found = {name for buffer in tied["reads"] for name in held.get(buffer, ([], None))[0]}
+        kinds, text = self._kinds(call), self._sources.get(call["kernel"], [])
+        loaded = {name for buffer in tied["reads"] for name in held.get(buffer, ([], None))[0]}
+        own = {name for line in tied["lines"] for name in self._written_for(call, line)}
+        known = own | loaded
+        values: dict[str, set[str]] = {}  # by name in the text, the nodes that it was found to be
         for line in tied["lines"]:
             number, written, kept = line["line"], self._written_for(call, line), list[str]()
-            for name in line["nodes"]:
-                own = number in ends.get(name, ())
-                if number in constant:  # a number is no operation's result by being equal to it
-                    stays = FILL.match(self._target(name)) is not None or self._fills(call, tied, name)
-                elif name in few:  # what fills memory may have no line of its own
-                    stays = own or (number not in noted and self._fills(call, tied, name))
-                elif name in loose and not own:
-                    stays = number not in noted or (name in found and number not in computing)
+            name, _, given = text[number - 1].partition("=") if number <= len(text) else (line["name"], "", "")
+            # whether a number is 0 is another value
+            handed = set[str]().union(*(values.get(one, ()) for one in VALUE.findall(given) if "!=" not in given))
+            for node in line["nodes"]:
+                if kinds.get(number) == "constant":  # a number is no operation's result by being equal to it
+                    stays = FILL.match(self._target(node)) is not None or self._fills(call, tied, node)
+                elif node in few:  # what fills memory may have no line of its own
+                    stays = number in ends.get(node, ()) or (number not in kinds and self._fills(call, tied, node))
+                elif number in ends.get(node, ()) or (node in written and node not in loose) or number not in kinds:
+                    stays = True
+                elif node not in known | loose:  # it has no other line, nor has what is equal to it
+                    stays = kinds[number] != "computes" or not known.intersection(line["nodes"])
                 else:
-                    stays = number not in computing or name in written or name not in found
-                kept += [name] if stays else []
+                    stays = node in (
+                        loaded if kinds[number] == "load" else handed if kinds[number] == "hands on" else ()
+                    )
+                kept += [node] if stays else []
             line["nodes"] = kept
-            found |= {*kept} & {*written}
+            values |= dict.fromkeys(VALUE.findall(name), {*kept})
 
     def _is_like_others(self, node: Node) -> bool:
         """Whether each value of a node is one that others have as well."""
         return node["dtype"] == "bool" or CHOOSES.match(node["target"]) is not None
 
-    def _noted(self, call: Call) -> tuple[set[int], set[int], set[int]]:
-        """The lines of a kernel's text of which Inductor notes what for; those that compute; those that are constants."""
-        kinds = {line: {one["operation"] for _, one in some} for line, some in self._operations_in(call).items()}
-        constant = {line for line, some in kinds.items() if some == {"constant"}}
-        noted = {line for line, some in kinds.items() if some} - constant
-        computing = {line for line in noted if not any(one.startswith((*MOVES, *HANDS_ON)) for one in kinds[line])}
-        return noted, computing, constant
+    def _kinds(self, call: Call) -> dict[int, str]:
+        """What the lines do of which Inductor notes that: `constant`, `load`, `hands on` or `computes`."""
+        found = {}
+        for line, some in self._operations_in(call).items():
+            operations = {one["operation"] for _, one in some}
+            if operations == {"constant"}:
+                found[line] = "constant"
+            elif "load" in operations:
+                found[line] = "load"
+            elif operations:
+                hands_on = any(one.startswith((*MOVES, *HANDS_ON)) for one in operations)
+                found[line] = "hands on" if hands_on else "computes"
+        return found
 
     def _ends(self, call: Call, tied: dict, names: set[str]) -> dict[str, set[int]]:
         """By node, the lines that end what Inductor wrote for it: before them stand its parts and what prepares it.
@@ -316,7 +337,7 @@ class _Told:
             tied: what was found of it.
             known: operations that earlier calls compute.
         """
-        held = {buffer: names for buffer, (names, part) in self._held_before(tied).items() if part is None}
+        held = {buffer: names for buffer, (names, part) in self._held_before(tied).items() if part in WHOLE}
         loaded = {name for buffer in tied["reads"] for name in held.get(buffer, [])}
         lines = [one for one in tied["lines"] if one["nodes"]]
         here = self._in_text(call, tied, lines, loaded)
@@ -376,7 +397,7 @@ class _Told:
             ]
             if one["part"] not in WHOLE or not names:
                 continue
-            new = [name for name in names if name in tied["computes"]]
+            new = [name for name in names if name in tied["computes"] and name not in loaded]
             loads = self._proposals(call, loads=True).get(one["line"])
             if meant:
                 handed = [*meant]
@@ -386,7 +407,10 @@ class _Told:
             elif (
                 loads is not None
             ):  # what is in memory was not computed here, but for what the load itself is, a lookup
-                found += [name for name in new if {name, *self._operations([name])} & loads]
+                found += [
+                    name for name in new
+                    if {one for one in (name, *self._operations([name])) if LOADED.search(self._target(one))} & loads
+                ]  # fmt: skip
             elif new:
                 found += self._meant(call, new)
             elif not one["first"] and not {*one["nodes"]} & loaded:

@@ -544,6 +544,8 @@ class Page:
         if what.startswith("an input of the graph"):
             node = self.texts.nodes.get(buffer)
             return "" if node and node.target == "placeholder" else f"{buffer} is no input of the graph"
+        if what.startswith("in which no ATen operation's values were found"):
+            return ""
         match = re.match(r"the result of `([^`]*)` \(`(\w+)`\)(?=, as `(\w+)`)?", what)
         node = self.texts.nodes.get(match[3] or match[2]) if match else None
         if not node:
@@ -621,6 +623,10 @@ class Page:
     def on_its_lines(self, one: Sentence, match: re.Match) -> str | None:
         """What is told of lines that are named: each has what the sentence quotes."""
         lines = [int(number) for number in re.findall(r"\d+", match[1])]
+        launcher = re.match(r"Inductor's (\w+) launcher: ", one.text)
+        if self.kernel and launcher and all(line in self.kernel.lines for line in lines):
+            wrong = [line for line in lines if f".{launcher[1]}(" not in self.kernel.lines[line]]
+            return f"line {wrong[0]} is {self._at(wrong[0])}" if wrong else ""
         if not self.kernel or one.section not in (2, 4) or not all(line in self.kernel.lines for line in lines):
             return None
         quoted = [text for text in CODE.findall(one.text) if re.fullmatch(r"[\w.]+", text)]
@@ -649,6 +655,87 @@ class Page:
             if told > sum(sizes.values()):
                 return f"{', '.join(sizes)} have {sum(sizes.values())} bytes"
         return ""
+
+    def bounds(self, one: Sentence, match: re.Match) -> str | None:
+        """Bounds on bytes: no more than the buffers have that the wrapper passes."""
+        read, written = (int(text.replace(",", "")) for text in match.groups())
+        return self.reached(one, re.match(r"(\d+) (\d+) (\d+)", f"{read} {written} {read + written}"))
+
+    def simulated(self, one: Sentence, match: re.Match) -> str | None:
+        """That nothing has run: said where the page's head says it."""
+        return (
+            "" if "simulated target" in self.sentences[0].text + self.sentences[1].text else "the head says otherwise"
+        )
+
+    def verified(self, one: Sentence, match: re.Match) -> str | None:
+        """Of how many calls of kernels a page tells."""
+        said, total = int((match[1] or "1").replace(",", "")), self.texts.calls_of_all
+        if total is None or any(re.match(r"\s+(?:if|while|for) ", text) for text in self.texts.wrapper):
+            return None
+        return "" if said == total else f"the wrappers have {total} calls of kernels"
+
+    def some_elements(self, one: Sentence, match: re.Match) -> str | None:
+        """Operations of which lines compute a part: each has a line."""
+        found = [self._target(name) for name in CODE.findall(match[1])]
+        known = [base for base in found if base in SIGNS]
+        if not self.kernel or not known:
+            return None
+        return next((cause for base in known if (cause := self._no_line(base))), "")
+
+    def joined(self, one: Sentence, match: re.Match) -> str | None:
+        """A fusion that was made, over buffers: each side touches each of them."""
+        told, texts = [re.findall(r"op\d+", side) for side in match.groups()[:2]], self.texts
+        if not all(name in texts.operations for side in told for name in side):
+            return None
+        for buffer in CODE.findall(match[3]):
+            for side in told:
+                touched = {
+                    name for each in side for kind in ("reads", "writes") for dep in texts.operations[each][kind]
+                    for name in re.findall(r"Dep\((?:name=)?'(\w+)'", dep)
+                }  # fmt: skip
+                touched |= texts.met(side)
+                if not texts.memory(buffer) & {other for name in touched for other in texts.memory(name)}:
+                    return f"{', '.join(side)} does not touch {buffer}"
+        return ""
+
+    def listed(self, one: Sentence, match: re.Match) -> str | None:
+        """How many operations were found: as many as the table has rows."""
+        count = 1 if match[1] == "one" else int(match[1].replace(",", ""))
+        return "" if count == len(self.rows) else f"the table has {len(self.rows)} rows"
+
+    def apart(self, one: Sentence, match: re.Match) -> str | None:
+        """What the operations would move apart, against what the kernel moves."""
+        count, apart, more = (int(text.replace(",", "")) for text in match.groups())
+        if count != len(self.rows):
+            return f"the table has {len(self.rows)} rows"
+        moved = re.search(r"it moves ([\d,]+) bytes", self.text)
+        if not moved:
+            return None
+        return "" if apart - more == int(moved[1].replace(",", "")) else f"{apart} less {more} is not {moved[1]}"
+
+    def all_stored(self, one: Sentence, match: re.Match) -> str | None:
+        """That each result is stored: so the table says."""
+        stored = ("written to memory", "begun by", "computed by", "a view", "an input", "By Inductor's notes: written")
+        other = [name for name, cells in self.rows.items() if not re.match("|".join(stored), cells[4].replace("`", ""))]
+        other = [name for name in other if "written to memory" not in self.rows[name][4]]
+        return f"{other[0]}: {self.rows[other[0]][4]}" if other else ""
+
+    def eager(self, one: Sentence, match: re.Match) -> str | None:
+        """The bytes of what eager hands from one call to another."""
+        nodes = [self.texts.nodes.get(name) for name in CODE.findall(match[1])]
+        if any(node is None or node.elements is None or node.dtype not in ITEM_BYTES for node in nodes):
+            return None
+        total = sum(node.elements * ITEM_BYTES[node.dtype] for node in nodes)
+        return "" if total == int(match[2].replace(",", "")) else f"they have {total} bytes"
+
+    def notes_of_bounds(self, one: Sentence, match: re.Match) -> str | None:
+        """That figures are bounds: they are told as such."""
+        return "" if "reach at most" in self.text else "they are not told as bounds"
+
+    def moved(self, one: Sentence, match: re.Match) -> str | None:
+        """What a kernel moves and does not compute: it is in the graph, and something is loaded."""
+        names = [name for name in CODE.findall(match[1]) if name not in self.texts.nodes]
+        return f"the graph has no {names[0]}" if names else "" if self.kernel and self.kernel.loaded else None
 
     def together(self, one: Sentence, match: re.Match) -> str | None:
         """The sum of the bytes of section 5's table."""
@@ -722,6 +809,23 @@ FORMS: list[tuple[re.Pattern, Rule]] = [
             r"^The kernel's loads reach ([\d,]+) bytes of memory and its stores ([\d,]+), each .* moves ([\d,]+)",
             Page.reached,
         ),
+        (r"^The kernel's loads reach at most ([\d,]+) bytes of memory and its stores at most ([\d,]+),", Page.bounds),
+        (r"^These are bounds: ", Page.notes_of_bounds),
+        (r"^\*\*Simulated target\.\*\*|^This code was written for hardware", Page.simulated),
+        (r"^What is told of its (?:([\d,]+) kernels' calls|one kernel) is verified by values", Page.verified),
+        (r"^Lines of it compute some elements each of (.*)\.$", Page.some_elements),
+        (r"^It also does a part of (.*)\.$", Page.some_elements),
+        (r"^It computes a part of (.*)\.$", Page.some_elements),
+        (r"^It also computes (.*), whose values were found in no line\.$", Page.some_elements),
+        (r"^It moves (.*), which it does not compute\.$", Page.moved),
+        (r"^((?:op\d+, )*op\d+) with ((?:op\d+, )*op\d+), over (.*)\.$", Page.joined),
+        (r"^In this kernel ([\d,]+|one) operations? (?:were|was) found", Page.listed),
+        (
+            r"^Were each of the ([\d,]+) operations a kernel of its own, .* would move ([\d,]+) bytes: ([\d,]+) more",
+            Page.apart,
+        ),
+        (r"^Nothing: each result of this kernel's operations is stored as a whole", Page.all_stored),
+        (r"^Eager PyTorch runs the calls .* is in memory there: (.*), ([\d,]+) bytes?\.$", Page.eager),
         (r"^(?:Together they|Those whose bytes are known) have ([\d,]+) bytes?\.", Page.together),
         (
             r"^\| `[^|]*` \| `\w+` \|[^|]*\| .* \|",

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable
 
-from second.operations import SIGNS, may_be
-from second.texts import BUFFER, GraphTexts, KernelText, Statement
+from second.operations import MADE, SEVERAL, SIGNS, may_be
+from second.texts import BUFFER, GraphTexts, KernelText, Node, Statement
 
 TELLS = {  # what is said of a line, and what its text has then
     r"import": r"^\s*(?:import|from) ",
@@ -30,6 +30,11 @@ TELLS = {  # what is said of a line, and what its text has then
     r"a constant": r"tl\.full\(|static_cast<[\w:]+>\([-\w.]|Vectorized<\w+>\(|= -?\d|std::numeric_limits",
     r"computes": r"\btmp\d+|\barg\d+_\d+|\btmp_",
     r"loads a block": r"tl\.load\(|descriptor.*\.load\(",
+    r"stores a block": r"tl\.store\(|\.store\(",
+    r"positions within a block along the inner axis": r"tl\.arange\(",
+    r"a function that two values are combined with": r"^@triton\.jit|^def _triton_helper_fn",
+    r"the accumulator `(\w+)`, a value for each place in the block": r"^\s*\1 = tl\.full\(",
+    r"`(\w+)` runs from `?(\w+)`? up to `?(\w+)`? in steps of `?(\w+)`?": r"for \1 in (?:range|tl\.range)\(\2, \3, \4\b",
     r"gives the value the block's shape": r"broadcast_to\(|\[:?,? ?None|\[None",
     r"an index is held against its bounds": r"device_assert|TORCH_CHECK",
     r"where the mask is off, a value that cannot change the result": r"tl\.where\(.*mask",
@@ -85,7 +90,8 @@ def _part(
         return "" if not said.startswith("structure") or not re.search(r"\btmp\d+ = ", text) else "it assigns a value"
     for form, sign in TELLS.items():
         if match := re.fullmatch(form, said):
-            sign = sign.replace(r"\1", match[1]) if match.lastindex else sign
+            for place in range(1, (match.lastindex or 0) + 1):
+                sign = sign.replace(rf"\{place}", match[place])
             return "" if re.search(sign, text) else f"line {line} is {text.strip()}"
     if match := CHANGES.fullmatch(said):
         held = re.match(rf"\s*{match[1]} = tl\.where\(.*mask.*, \w+, {match[1]}\)$", text)
@@ -134,12 +140,34 @@ def _origin(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, lin
         return _loaded(texts, kernel, given, made, one, node.name, memory is not None)
     if re.search(r"= tl\.full\(", one.text) and texts.constant(node.name):
         return ""
+    if node.base in MADE:  # the line says it as a number, a position or random numbers
+        return "" if re.search(r"tl\.full\(|static_cast|arange|index|rand|\bx\d|\br\d|\d", one.text) else None
+    if node.base in ("convert_element_type", "_to_copy"):
+        return (
+            "" if re.search(r"\.to\(|static_cast|convert|cast", kernel.lines[line]) else _same(texts, kernel, one, node)
+        )
+    if node.base == "getitem" and node.operands:
+        node = texts.nodes[node.operands[0]]
+        sign = SEVERAL.get(node.base)
+        before = [kernel.lines[each] for each in (*one.before, one.number)]
+        return (
+            None if not sign else "" if any(re.search(sign, each) for each in before) else f"no line can be {node.name}"
+        )
     if node.base not in STRICT:
         if node.base in SIGNS:
             before = [kernel.lines[each] for each in (*one.before, one.number)]
             return "" if any(may_be(node.base, each) for each in before) else f"no line up to {line} can be {node.name}"
         return None
     return "" if may_be(node.base, one.text) else f"line {one.number} cannot be {node.base}: {one.text.strip()}"
+
+
+def _same(texts: GraphTexts, kernel: KernelText, one: Statement, node: Node) -> str | None:
+    """A conversion that no line makes has the values of what it converts."""
+    before = texts.nodes[node.operands[0]] if node.operands else None
+    if before is None or before.base not in SIGNS:
+        return None
+    lines = [kernel.lines[each] for each in (*one.before, one.number)]
+    return "" if any(may_be(before.base, each) for each in lines) else f"no line can be {before.name}, converted"
 
 
 def _loaded(

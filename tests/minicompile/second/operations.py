@@ -85,9 +85,30 @@ SIGNS = {
     "gather": BY_INDEX,
     "index": BY_INDEX + r"|load|\w+ptr\d*\[",
     "embedding": BY_INDEX + r"|load",
+    "isnan": r"isnan|!=",
+    "isinf": r"isinf|==",
+    "sign": r" < | - |sign",
+    "var": r"welford|sum\w*\(| \+ |/",
+    "cat": CHOSEN + r"|load|store|tl\.full",
+    "slice_scatter": CHOSEN + r"|load",
+    "select_scatter": CHOSEN + r"|load",
+    "constant_pad_nd": CHOSEN + r"|load|masked|tl\.full",
+    "_unsafe_masked_index_put_accumulate": r"atomic|store",
     "triton_kernel_wrapper_mutation": r"(?!)",
     "triton_kernel_wrapper_functional": r"(?!)",
     "flex_attention": r"tl\.dot|gemm|flex",
+}
+# operations of several results, told by their parts
+SEVERAL = {
+    "var_mean": SIGNS["var_mean"],
+    "max": LARGEST + "|" + CHOSEN,
+    "min": LEAST + "|" + CHOSEN,
+    "sort": r"sort",
+    "cummax": r"scan",
+    "cummin": r"scan",
+    "prepare_softmax_online": r"exp|max|online|sum\w*\(| \+ ",
+    "native_layer_norm": r"welford|sum\w*\(|sqrt| - | \* ",
+    "topk": r"sort",
 }
 WORDS = {
     "maximum": "amax",
@@ -155,6 +176,8 @@ DOES = {
     "sqrt": r"sqrt",
 }
 SIMPLE = set(SIGNS) - {"pow", "triton_kernel_wrapper_mutation", "triton_kernel_wrapper_functional", "flex_attention"}
+SIMPLE -= {"var", "isnan", "isinf", "sign", "cat", "slice_scatter", "select_scatter", "constant_pad_nd"}
+SIMPLE -= {"_unsafe_masked_index_put_accumulate"}
 SIMPLE -= {"expm1", "log1p", "index", "scatter_reduce", "prod", "sort", "mean", "var_mean"}
 SIMPLE |= {"clone", "copy_", "convert_element_type", "full"}
 BRINGS = {

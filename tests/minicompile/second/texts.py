@@ -12,7 +12,7 @@ KERNEL = re.compile(r"^(\w+) = async_compile\.(\w+)\(")
 CALLED = re.compile(r"^\s+(?:\w+ = )?(\w+?)(?:\.run)?\((.*?)(?:, stream=\w+)?\)$")
 ASSIGNED = re.compile(
     r"^\s*(?:(?:const |auto |float |double |bool |int\w* |uint\w* |at::\S+ )*)"
-    r"(\w+)(?:, ?(\w*))?(?:: [\w.]+)? = (.*?);?$"
+    r"(\w+)((?:, ?\w*)*)(?:: [\w.]+)? = (.*?);?$"
 )
 STORED = re.compile(  # Triton's forms, then C++'s
     r"tl\.make_tensor_descriptor\((\w+),.*?\)\.store\(|tl\.(?:store|atomic_\w+)\((\w+) \+ |\.store\((\w+) \+ "
@@ -105,7 +105,8 @@ class KernelText:
                 for earlier in some if repeated else some[-1:]:
                     one.before |= {earlier.number} | earlier.before
             made.append(one)
-            for name in {target, pointer, match[2] if target else None} - {None, ""}:
+            others = NAME.findall(match[2]) if target else []
+            for name in {target, pointer, *others} - {None}:
                 by_name.setdefault(name, []).append(one)
         return made
 
@@ -193,6 +194,7 @@ class GraphTexts:
 
     def __init__(self, code: str, aten: str, scheduled: str, fused: str = "") -> None:
         self.code, self.lines = code, code.split("\n")
+        self.calls_of_all: int | None = None  # how many calls of kernels the wrappers of the whole capture have
         self.kernels = self._kernels()
         self.nodes = self._nodes(aten)
         self.operations, self.merged = self._operations(scheduled), self._operations(fused)
@@ -245,7 +247,7 @@ class GraphTexts:
         for part in re.split(r"\n(?=op\d+(?:_op\d+)*: )", "\n" + scheduled):
             for name in dict.fromkeys(re.findall(r"^(op\d+)\.(?:writes|snodes|unmet)", part, re.M)):
                 written = re.search(rf"^{name}\.writes =(.*?)(?=^op\d+\.)", part, re.M | re.S)
-                read = re.search(rf"^{name}\.unmet_dependencies =(.*?)^op\d+\.min", part, re.M | re.S)
+                read = re.search(rf"^{name}\.unmet_dependencies =(.*?)^op\d+\.min", part, re.M | re.S)  # and met ones
                 deps = re.compile(r"(?:Memory|Star|Weak)Dep\(.*?(?:\}|mode='?\w+'?|is_fake=\w+)[^)]*\)")
                 loops = re.search(rf"^{name}\.group\.iteration = (.*)$", part, re.M)
                 made[name] = {
@@ -269,6 +271,13 @@ class GraphTexts:
     def ran(self) -> Ran | None:
         """What running the wrapper with recorders shows; None where it could not be run so."""
         return run(self.code)
+
+    def met(self, names: list[str]) -> set[str]:
+        """Buffers that operations read of those that are there before anything runs."""
+        return {
+            name for each in names for dep in self.operations[each]["reads"]
+            for name in re.findall(r"Dep\((?:name=)?'(\w+)'", dep)
+        }  # fmt: skip
 
     def constant(self, name: str) -> bool:
         """Whether a node follows from no input, so that it may be in the text as an index or a number."""
