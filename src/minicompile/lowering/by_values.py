@@ -231,7 +231,7 @@ class _Told:
                     )
                 kept += [node] if stays else []
             line["nodes"] = kept
-            values |= dict.fromkeys(VALUE.findall(name), {*kept})
+            values |= {one: {*kept} for one in VALUE.findall(name)}
 
     def _is_like_others(self, node: Node) -> bool:
         """Whether each value of a node is one that others have as well."""
