@@ -73,7 +73,7 @@ def read_capture(capture: dict, reading: Reading, name: str) -> None:
         GraphTexts(*(panes.get(graph["panes"].get(pane), "") for pane in PANES)) for graph in capture["graphs"]
     ]
     for graph, texts in zip(capture["graphs"], of_graphs, strict=True):
-        texts.calls_of_all = sum(len(one.calls) for one in of_graphs)
+        texts.calls_of_all = sum(len(one.calls) for one in of_graphs) if all(one.ran for one in of_graphs) else None
         for call in graph["calls"]:
             if not call["extern"]:
                 page = annotate(capture, kernel=call["id"])

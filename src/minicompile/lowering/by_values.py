@@ -217,7 +217,9 @@ class _Told:
             # whether a number is 0 is another value
             handed = set[str]().union(*(values.get(one, ()) for one in VALUE.findall(given) if "!=" not in given))
             for node in line["nodes"]:
-                if kinds.get(number) == "constant":  # a number is no operation's result by being equal to it
+                if node in self.nodes and self.nodes[node]["op"] == "placeholder" and node not in loaded:
+                    stays = False  # nobody gave it to the kernel
+                elif kinds.get(number) == "constant":  # a number is no operation's result by being equal to it
                     stays = FILL.match(self._target(node)) is not None or self._fills(call, tied, node)
                 elif node in few:  # what fills memory may have no line of its own
                     stays = number in ends.get(node, ()) or (number not in kinds and self._fills(call, tied, node))

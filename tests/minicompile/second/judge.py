@@ -670,9 +670,49 @@ class Page:
     def verified(self, one: Sentence, match: re.Match) -> str | None:
         """Of how many calls of kernels a page tells."""
         said, total = int((match[1] or "1").replace(",", "")), self.texts.calls_of_all
-        if total is None or any(re.match(r"\s+(?:if|while|for) ", text) for text in self.texts.wrapper):
+        if total is None:
             return None
         return "" if said == total else f"the wrappers have {total} calls of kernels"
+
+    def some_verified(self, one: Sentence, match: re.Match) -> str | None:
+        """Of how many calls of kernels not all are told as verified."""
+        held, said, total = int(match[1].replace(",", "")), int(match[2].replace(",", "")), self.texts.calls_of_all
+        if total is None:
+            return None
+        return "" if said == total and held < said else f"the wrappers have {total} calls of kernels"
+
+    def numbered(self, one: Sentence, match: re.Match) -> str | None:
+        """That each comment has its line's number: the code below the comments is the kernel's text, line by line."""
+        if not self.kernel:
+            return None
+        code = re.search(r"```\w+\n(.*)\n```", self.text, re.S)
+        told, number = {}, None
+        for text in code[1].split("\n") if code else []:
+            if begun := re.match(r"\s*(?:#|//) (\d+)(?:: |$)", text):
+                number = int(begun[1])
+            elif number is not None:
+                told[number], number = text.strip(), None
+            elif ended := re.match(r"(.*?)  (?:#|//) (\d+)$", text):
+                told[int(ended[2])] = ended[1].strip()
+        lines = {line: text.strip() for line, text in self.kernel.lines.items() if text.strip()}
+        wrong = [line for line, text in told.items() if lines.get(line) != text]
+        return f"line {wrong[0]} is {lines.get(wrong[0])}" if wrong else "" if told else None
+
+    def counts_differ(self, one: Sentence, match: re.Match) -> str | None:
+        """Loops that differ in their numbers of elements, rows or lengths: those that were printed do."""
+        for pair in match[1].split("; "):
+            sides = [re.findall(r"op\d+", side) for side in pair.split(" with ")]
+            loops = [{loop for name in side for loop in self._loops(name)} for side in sides]
+            if not all(loops):
+                return None
+            if len(loops[0]) == 1 and loops[0] == loops[1]:
+                return f"both sides have loops of {min(loops[0])}"
+        return ""
+
+    def _loops(self, name: str) -> set[str]:
+        """The number of rows and their length of an operation's loops, before and after fusion."""
+        found = [one.get(name, {}).get("loops", set()) for one in (self.texts.operations, self.texts.merged)]
+        return found[0] | found[1]
 
     def some_elements(self, one: Sentence, match: re.Match) -> str | None:
         """Operations of which lines compute a part: each has a line."""
@@ -793,6 +833,8 @@ FORMS: list[tuple[re.Pattern, Rule]] = [
         (r"^This kernel computes nothing new", Page.no_operation),
         (r"a Triton kernel of the user's own, and Inductor only calls it, for (.*)\.$", Page.only_calls),
         (r"^Views, which change indices and cost no code: (.*)\.$", Page.views),
+        (r"^(op\d+.*?): Not fused; they have different numbers of elements", Page.counts_differ),
+        (r"^(op\d+.*?): Not fused; both run along rows, .* differ in number or length", Page.counts_differ),
         (r"^(op\d+.*?): (Not fused.*)$", Page.refused),
         (r"^`(\w+)` on line (\d+): (.*)\.$", Page.elsewhere),
         (r"^`(\w+)`, (.*?)(?: \(([\d,]+) bytes?\))?: `\w+.*?` on lines? ", Page.access),
@@ -813,6 +855,8 @@ FORMS: list[tuple[re.Pattern, Rule]] = [
         (r"^These are bounds: ", Page.notes_of_bounds),
         (r"^\*\*Simulated target\.\*\*|^This code was written for hardware", Page.simulated),
         (r"^What is told of its (?:([\d,]+) kernels' calls|one kernel) is verified by values", Page.verified),
+        (r"^What is told of ([\d,]+) of ([\d,]+) calls of kernels is verified by values", Page.some_verified),
+        (r"^Each comment gives the line's number", Page.numbered),
         (r"^Lines of it compute some elements each of (.*)\.$", Page.some_elements),
         (r"^It also does a part of (.*)\.$", Page.some_elements),
         (r"^It computes a part of (.*)\.$", Page.some_elements),

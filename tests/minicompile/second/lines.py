@@ -31,6 +31,7 @@ TELLS = {  # what is said of a line, and what its text has then
     r"computes": r"\btmp\d+|\barg\d+_\d+|\btmp_",
     r"loads a block": r"tl\.load\(|descriptor.*\.load\(",
     r"stores a block": r"tl\.store\(|\.store\(",
+    r"an atomic addition: several programs may add to the same element": r"atomic_add",
     r"positions within a block along the inner axis": r"tl\.arange\(",
     r"a function that two values are combined with": r"^@triton\.jit|^def _triton_helper_fn",
     r"the accumulator `(\w+)`, a value for each place in the block": r"^\s*\1 = tl\.full\(",
@@ -136,10 +137,15 @@ def _origin(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, lin
         return "" if memory else None
     statements = {one.number: one for one in kernel.statements}
     one = _source(kernel, statements.get(line))
+    if node.target == "placeholder" and not any(given(pointer) == node.name for pointer in kernel.loaded):
+        inputs = all(given(pointer) in texts.nodes for pointer in kernel.loaded)
+        return f"the kernel is not given {node.name}" if inputs else None
     if one is None or one.target is None or re.search(r"load\w*\(|ptr\d*\[", one.text):
         return _loaded(texts, kernel, given, made, one, node.name, memory is not None)
     if re.search(r"= tl\.full\(", one.text) and texts.constant(node.name):
         return ""
+    if node.base in ("inductor_random", "inductor_randint", "rand", "randn", "randint"):
+        return "" if any("rand" in kernel.lines[each] for each in (*one.before, one.number)) else f"line {one.number}: no rand"
     if node.base in MADE:  # the line says it as a number, a position or random numbers
         return "" if re.search(r"tl\.full\(|static_cast|arange|index|rand|\bx\d|\br\d|\d", one.text) else None
     if node.base in ("convert_element_type", "_to_copy"):
