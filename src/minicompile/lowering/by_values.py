@@ -235,6 +235,11 @@ class _Told:
             line["nodes"] = kept
             values |= {one: {*kept} for one in VALUE.findall(name)}
 
+    def _there(self, call: Call, line: int, held: dict, loaded: set[str]) -> set[str]:
+        """The nodes that are in the memory which a line loads, where that is known; else in any that the call reads."""
+        own = {buffer for _, one in self._operations_in(call)[line] if (buffer := one["buffer"]) in held}
+        return {name for buffer in own for name in held[buffer][0]} if own else loaded
+
     def _is_like_others(self, node: Node) -> bool:
         """Whether each value of a node is one that others have as well."""
         return node["dtype"] == "bool" or CHOOSES.match(node["target"]) is not None
@@ -568,17 +573,18 @@ class _Told:
         return {"buffer": buffer, "nodes": nodes, "part": part, "returned": bool(known.get("returned")) and not ended}
 
     def _is_gone(self, store: dict, tied: dict) -> bool:
-        """Whether all that a call leaves in a memory is something else in the end, since a later call writes there."""
+        """Whether a later call writes the memory that a call has written, so that this is not what is returned."""
         known = self.ties["buffers"].get(store["buffer"])
         later = [one for one in self.ties["calls"] if one["call"] > tied["call"]]
         if any(over == store["buffer"] != new for one in later for new, over in one["in_place"]):
             return True
-        if known is None or store["part"] or {*store["nodes"]} & {*known["nodes"]}:
+        if known is None or store["part"]:
             return False
-        return any(
-            all(self.ties["buffers"].get(name, {}).get(key) == known[key] for key in ("allocation", "bytes"))
-            for one in later for name in one["writes"]
-        )  # fmt: skip
+        same = {
+            name for name, each in self.ties["buffers"].items()
+            if all(each[key] == known[key] for key in ("allocation", "bytes"))
+        }  # fmt: skip
+        return any(same.intersection(one["writes"]) for one in later)
 
     def _lines(self, call: Call, tied: dict, kernel: Kernel | None) -> list[dict]:
         """The kernel's lines that have a node's values, by their numbers in the code pane.
@@ -594,16 +600,13 @@ class _Told:
         for one in tied["lines"]:
             first = self._written_for(call, one)
             latest = {name: None for name in latest if name not in first} | dict.fromkeys(first)
+            there = self._there(call, one["line"], held, loaded) if one["line"] in loads else loaded
             if not first and one["line"] in loads:
-                own = {
-                    buffer for _, each in self._operations_in(call)[one["line"]] if (buffer := each["buffer"]) in held
-                }
-                there = {name for buffer in own for name in held[buffer][0]} or loaded
                 first = [name for name in one["nodes"] if name in there]
             elif not first and one["part"] in WHOLE:
                 first = [name for name in reversed(latest) if name in one["nodes"]]
             # zeros are some elements of much: where a line is not all of a node, it was loaded or is meant to be
-            known = [name for name in one["nodes"] if name in self.nodes and (one["part"] != SLICE or name in loaded)]
+            known = [name for name in one["nodes"] if name in self.nodes and (one["part"] != SLICE or name in there)]
             names = dict.fromkeys([*first, *self._meant(call, known), *known])
             if names:
                 line = kernel["first"] + one["line"] - 1

@@ -121,7 +121,9 @@ class Page:
         kernel = self.texts.kernels.get(maker.name)
         if node.base not in SIGNS or (kernel is None and node.base not in maker.name):
             return None
-        if node.base in ("gather", "index", "embedding"):  # which this kernel may do itself as it loads
+        if node.base.startswith(
+            ("gather", "index", "embedding", "triton_kernel")
+        ):  # which this kernel may do itself as it loads
             return None
         if kernel is None or any(may_be(node.base, text) for text in kernel.text.split("\n") if "_meta=" not in text):
             return ""

@@ -148,7 +148,8 @@ class Ran:
         if re.match(r"assert_|get_raw_stream|torch\.cuda\.|torch\._C", name):
             return Anything(name, self._record)
         into = [one for key, one in named.items() if "out" in key and isinstance(one, Memory)]
-        held = [one if isinstance(one, Memory) else None for one in given]
+        # a kernel of the user's is given its memory by name
+        held = [one if isinstance(one, Memory) else None for one in (*given, *named.values())]
         made = Memory(next(_numbers))
         library = not name.endswith(".run") and re.match(r"extern_kernels|torch\.|aten\.|inductor_ops|\w+\.ops", name)
         called = Called(self._line(), name.removesuffix(".run"), held, into or ([made] if library else []))

@@ -298,6 +298,8 @@ class GraphTexts:
         if kernel is None:  # an operation in place is given what it changes
             changed = called.given[:1] if re.search(r"_(?:\.\w+)?$", called.name) else []
             return [*called.into, *(one for one in changed if one is not None)]
+        if not any(POINTERS.fullmatch(one) for one in kernel.parameters):  # the user's own, of which any may be written
+            return [one for one in called.given if one is not None]
         given = dict(zip(kernel.parameters, called.given, strict=False))
         return [one for pointer in kernel.stored if (one := given.get(pointer)) is not None]
 
