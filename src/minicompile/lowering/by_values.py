@@ -36,9 +36,8 @@ CHOOSES = re.compile(  # each value of what these make is one that an operand ha
 REDUCES = ("reduction", "scan", "sort")  # kinds of a loop's operations that have lines before their last
 HANDS_ON = (*REDUCES, "masked", "value_expr", "welford", "to_dtype")  # and such as have lines that hand a value on
 VALUE = re.compile(r"\b_?tmp\w+\b")
-LOADED = re.compile(  # what a load can be: a look-up, part of something, a copy of it
-    r"(?:aten|prims)\.(?:_unsafe_)?(?:masked_)?(?:index|gather|embedding|take|clone|copy|constant_pad|cat|slice|select|flip"
-    r"|roll|rev|where|expand|repeat|pad|upsample|unfold|im2col|avg_pool|max_pool|diag|tri)|convert_element_type|_to_copy"
+ARITHMETIC = re.compile(  # what no load computes, though its values may be the operand's: a power of 1, a sum with 0
+    r"aten\.(?:add|sub|rsub|mul|div|pow|neg|abs|exp|log|sqrt|rsqrt|sum|mean|var|floor|ceil|round|trunc|sign|lerp|addcmul)\b"
 )
 REDUCED = re.compile(r"aten\.(?:any|all|amax|amin|argmax|argmin|sum|mean|prod|(?:max|min)\.d)")  # of few: one by one
 INNER = "inner"  # why a call is not verified that stands in a graph within the graph
@@ -147,7 +146,7 @@ class _Told:
         self._stored_by: dict[str, set[str]] = defaultdict(set)
         for one in verified:
             for store in one["stores"]:
-                for name in store["nodes"] if not store["part"] else ():
+                for name in store["nodes"] if store["part"] in (None, "unrounded") else ():
                     self._stored_by[name].add(one["kind"])
         self._constant = {name for name, one in self.ties["nodes"].items() if one["where"] == "constant"}
         self._works = self._each_work()
@@ -216,6 +215,7 @@ class _Told:
             name, _, given = text[number - 1].partition("=") if number <= len(text) else (line["name"], "", "")
             # whether a number is 0 is another value
             handed = set[str]().union(*(values.get(one, ()) for one in VALUE.findall(given) if "!=" not in given))
+            sources = {"load": self._there(call, number, held, loaded), "hands on": handed}
             for node in line["nodes"]:
                 if node in self.nodes and self.nodes[node]["op"] == "placeholder" and node not in loaded:
                     stays = False  # nobody gave it to the kernel
@@ -223,14 +223,14 @@ class _Told:
                     stays = FILL.match(self._target(node)) is not None or self._fills(call, tied, node)
                 elif node in few:  # what fills memory may have no line of its own
                     stays = number in ends.get(node, ()) or (number not in kinds and self._fills(call, tied, node))
-                elif number in ends.get(node, ()) or (node in written and node not in loose) or number not in kinds:
+                elif number in ends.get(node, ()) or (node in written and node not in loose):
                     stays = True
+                elif number not in kinds:
+                    stays = line["part"] != SLICE or node in handed or not VALUE.search(given)
                 elif node not in known | loose:  # it has no other line, nor has what is equal to it
                     stays = kinds[number] != "computes" or not known.intersection(line["nodes"])
                 else:
-                    stays = node in (
-                        loaded if kinds[number] == "load" else handed if kinds[number] == "hands on" else ()
-                    )
+                    stays = node in sources.get(kinds[number], ())
                 kept += [node] if stays else []
             line["nodes"] = kept
             values |= {one: {*kept} for one in VALUE.findall(name)}
@@ -414,10 +414,11 @@ class _Told:
             elif (
                 loads is not None
             ):  # what is in memory was not computed here, but for what the load itself is, a lookup
-                found += [
-                    name for name in new
-                    if {one for one in (name, *self._operations([name])) if LOADED.search(self._target(one))} & loads
-                ]  # fmt: skip
+                for name in new:
+                    whole = {
+                        one for one in (name, *self._operations([name])) if not ARITHMETIC.match(self._target(one))
+                    }
+                    found += [name] if whole & loads else []
             elif new:
                 found += self._meant(call, new)
             elif not one["first"] and not {*one["nodes"]} & loaded:

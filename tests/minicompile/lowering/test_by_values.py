@@ -174,6 +174,22 @@ def test_what_a_line_loads_is_named_after_the_memory():
     ][0]
     [values] = [each["values"] for each in graph["calls"] if each["kernel"] == kernel]
     assert values["lines"][0]["nodes"] == ["addmm", "sub_tensor"]
+    assert not values["computes"]  # a difference with 0 is in no load
+
+
+def test_a_load_computes_a_look_up_and_no_arithmetic():
+    kernel = "triton_per_fused__log_softmax_nll_loss_forward_1"
+    one = call(kernel, 225, lines={33: ("sub_tensor", None)}, reads=["buf0"])
+    graph = with_ties("cross_entropy_train", "simulated", ties([one], buffers(buf0=[]), line=[]), None)["graphs"][0]
+    [values] = [each["values"] for each in graph["calls"] if each["kernel"] == kernel]
+    assert not values["computes"]
+
+
+def test_what_is_stored_before_it_is_rounded_was_written_to_memory():
+    first = call("triton_poi_fused_exp_index_add_new_zeros_1", 152, stores={"buf0": (["index_put"], "unrounded")})
+    capture = with_ties("index_add", "simulated", ties([first], buffers(buf0=["index_put"]), buffer=["index_put"]))
+    [node] = [one for one in capture["graphs"][0]["nodes"] if one["name"] == "index_put"]
+    assert (node["fate"], node.get("by")) == ("materialised", "values")
 
 
 @pytest.mark.parametrize("taken", [True, False])

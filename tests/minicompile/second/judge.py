@@ -288,7 +288,8 @@ class Page:
         """That it computes nothing: no line computes with values, and no constant is stored."""
         if not self.kernel:
             return None
-        found = next((text.strip() for text in self._values().split("\n") if ARITHMETIC.search(text)), None)
+        values = [re.sub(r"load\w*\(.*", "load", text) for text in self._values().split("\n")]  # an index is none
+        found = next((text.strip() for text in values if ARITHMETIC.search(text)), None)
         if found and "ATen operation's that it did not load" not in one.text:
             return f"the kernel has {found}"
         if not self.kernel.loaded and self.kernel.stored and "only fills memory" not in self.text:
