@@ -585,7 +585,8 @@ class _Told:
             name for name, each in self.ties["buffers"].items()
             if all(each[key] == known[key] for key in ("allocation", "bytes"))
         }  # fmt: skip
-        return any(same.intersection(one["writes"]) for one in later)
+        # a library's call that changes its operand in place is known by what it leaves there
+        return any(same.intersection((*one["writes"], *(each["buffer"] for each in one["stores"]))) for one in later)
 
     def _lines(self, call: Call, tied: dict, kernel: Kernel | None) -> list[dict]:
         """The kernel's lines that have a node's values, by their numbers in the code pane.

@@ -72,6 +72,9 @@ def test_memory_that_another_call_wrote_since_holds_what_that_left():
     assert (one["values"]["computes"], other["values"]["computes"]) == (["full_default"], ["index_put"])
     # what is overwritten is not what the graph returns
     assert [each["values"]["stores"][0]["returned"] for each in (one, other)] == [False, True]
+    librarys = ties([first, {**second, "writes": []}], held, buffer=["full_default", "index_put"])
+    one = with_ties("index_add", "simulated", librarys)["graphs"][0]["calls"][0]
+    assert one["values"]["stores"][0]["returned"] is False
     taken_over = {**second, "reads": ["buf0"], "in_place": [["buf7", "arg0_1"]], "stores": []}
     third = call("triton_poi_fused_exp_index_add_new_zeros_1", 152, reads=["arg0_1"])
     capture = with_ties("index_add", "simulated", ties([first, {**taken_over, "line": 1}, third], held))
