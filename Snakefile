@@ -16,6 +16,9 @@ configfile: readable("config.yaml")
 
 
 plan, named_model = planned(config, workflow)
+timing_cores, timing_gpus = timing(
+    workflow.cores, None if workflow.non_local_exec else workflow.global_resources.get("gpu")
+)
 timed_kernels = [*config["kernels"], *sum(config["references"].values(), [])]
 users_kernels = [name for name, entry in config["kernels"].items() if is_users(name, entry)]
 

@@ -1,9 +1,10 @@
 """How long a training step takes on a GPU: `python benchmarks/train_in_one_launch.py [--shapes BxT ...]`.
 
-The whole schedule of config.yaml in one launch (`minikernel.train`), and how far it ends above the grammar's entropy.
-Then microseconds a step against PyTorch's, optimizer and clipping included: eager, `torch.compile`, and the compiled
-step in one CUDA graph, all taking turns in one process. Targets: 0.35 s for the whole schedule, and a fifth of the
-compiled step in a CUDA graph. `--no-compile` leaves `torch.compile` out: the graph is then eager's.
+The whole schedule of config.yaml in one launch (`minikernel.train`), and how far it ends above the grammar's entropy,
+with operands of float32 and of bfloat16. Then microseconds a step against PyTorch's, optimizer and clipping included:
+eager, `torch.compile`, and the compiled step in one CUDA graph, all taking turns in one process. Targets: 0.35 s for
+the whole schedule, and a fifth of the compiled step in a CUDA graph. `--no-compile` leaves `torch.compile` out: the
+graph is then eager's.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import yaml  # noqa: E402
 
 from minikernel.measure.training.contest import SETTINGS, in_line, steps_at, whole  # noqa: E402
 from minikernel.measure.training.names import GRAPH_OF_COMPILED, ONE  # noqa: E402
+from minikernel.model.train.launch import SOURCES  # noqa: E402
 from minikernel.model.train.tables import AdamW  # noqa: E402
 from minimodel.corpus import TokenStream, sample_corpus  # noqa: E402
 from minimodel.grammar import load_grammar  # noqa: E402
@@ -61,8 +63,10 @@ def main() -> None:
     limit = HeldOut(rest, tokenizer, grammar, 128).limit
     config = MiniGPTConfig(vocab_size=len(tokenizer), **CONFIG["model"])
     settings = AdamW(**{name: TRAINING[name] for name in SETTINGS if name in TRAINING})
-    for seed in range(42, 42 + given.seeds):
-        print(in_line(whole(config, TRAINING, settings, stream, rest, limit, seed, DEVICE)), flush=True)
+    for operands in SOURCES:
+        for seed in range(42, 42 + given.seeds):
+            row = whole(config, TRAINING, settings, stream, rest, limit, seed, DEVICE, operands)
+            print(f"operands of {operands}, {in_line(row)}", flush=True)
     for shape in given.shapes:
         compare(stream, config, settings, shape, not given.no_compile)
 

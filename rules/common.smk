@@ -19,7 +19,7 @@ from minilab.config.options import read_options, spelled_alike
 from minilab.config.places import Places
 from minilab.config.resources import growing, minutes
 from minilab.device import cpu_device, devices_here, is_cpu
-from minilab.directives import any_of, environment, gpus, none_of
+from minilab.directives import any_of, environment, gpus, none_of, timing
 from minilab.plan import SIMULATED, SIMULATED_FOR, TRITON_ONLY, Plan, measured_devices
 from minilab.records.artefact import RECORDED, TABLE, artefact, recorded_artefact
 from minilab.records.sources.closure import closure

@@ -20,9 +20,9 @@ rule gemv:
         device=any_of(device for device in plan.measured if not is_cpu(device)),
     conda:
         lambda wildcards: environment(wildcards.device)
-    threads: workflow.cores
+    threads: timing_cores
     resources:
-        gpu=gpus,
+        gpu=timing_gpus,
         mem_mb=growing(8000),
         runtime=growing(minutes(2 * config["gemv"]["time_limit_seconds"])),
     params:

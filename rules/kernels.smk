@@ -52,9 +52,9 @@ rule ceilings:
         device=any_of(plan.measured),
     conda:
         lambda wildcards: environment(wildcards.device)
-    threads: workflow.cores
+    threads: timing_cores
     resources:
-        gpu=gpus,
+        gpu=timing_gpus,
         mem_mb=growing(8000),
         runtime=growing(3),
     script:
@@ -103,9 +103,9 @@ rule autotune:
         device=any_of(device for device in plan.measured if not is_cpu(device)),
     conda:
         lambda wildcards: environment(wildcards.device)
-    threads: workflow.cores
+    threads: timing_cores
     resources:
-        gpu=gpus,
+        gpu=timing_gpus,
         mem_mb=growing(8000),
         runtime=growing(minutes(config["autotune"]["time_limit_seconds"])),
     params:
@@ -154,9 +154,9 @@ rule bench_kernel:
         kernel=any_of(kernel for kernel in timed_kernels if kernel not in users_kernels),
     conda:
         lambda wildcards: environment(wildcards.device)
-    threads: workflow.cores
+    threads: timing_cores
     resources:
-        gpu=gpus,
+        gpu=timing_gpus,
         mem_mb=growing(8000),
         runtime=growing(3),
     params:
@@ -272,9 +272,9 @@ rule head:
         device=any_of(device for device in plan.measured if not is_cpu(device)),
     conda:
         lambda wildcards: environment(wildcards.device)
-    threads: workflow.cores
+    threads: timing_cores
     resources:
-        gpu=gpus,
+        gpu=timing_gpus,
         mem_mb=growing(16000),
         runtime=growing(minutes(config["head"]["time_limit_seconds"])),
     params:

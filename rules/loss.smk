@@ -21,9 +21,9 @@ rule loss_correctness:
         device=any_of(plan.measured),
     conda:
         lambda wildcards: environment(wildcards.device)
-    threads: workflow.cores
+    threads: timing_cores
     resources:
-        gpu=gpus,
+        gpu=timing_gpus,
         mem_mb=growing(16000),
         runtime=growing(15),
     params:
@@ -47,9 +47,9 @@ rule loss_contest:
         device=any_of(plan.measured),
     conda:
         lambda wildcards: environment(wildcards.device)
-    threads: workflow.cores
+    threads: timing_cores
     resources:
-        gpu=gpus,
+        gpu=timing_gpus,
         mem_mb=growing(16000),
         runtime=growing(20),
     params:

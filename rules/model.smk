@@ -119,6 +119,7 @@ rule timeline:
     """Show one forward pass block by block, every multiprocessor a row, beside the compiled model's kernels."""
     input:
         model=MODEL,
+        training=TRAINING,
         lib=code("scripts/timeline.py"),
     output:
         page=shown("results/26/timeline.html", "model", "timeline"),

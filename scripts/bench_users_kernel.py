@@ -11,6 +11,7 @@ from minilab.records.sources.content import changed_since
 from minilab.records.store import read_artefact, write_artefact
 from minilab.script import run
 
+NUMBERED = 2**31  # elements; with more of them an index in 32 bits is negative
 log = logging.getLogger("minilab")
 
 
@@ -20,6 +21,9 @@ def main(job):
     timed, reason = {"rows": [], "autotune": None}, proof["reason"]
     if not reason and (proof["code"] != code_of(name, params["entry"]) or changed_since(proof["provenance"])):
         reason = {"code": "edited", "at": {"code": "subject", "kernel": name, "device": torch_device(device)}}
+    if not reason and (shape := first_unproven(params["shapes"], proof)):
+        at = {"code": "time", "kernel": name, "device": torch_device(device), "shape": shape, "dtype": params["dtype"]}
+        reason = {"code": "unproven_size", "elements": shape[0] * shape[1], "at": at}
     if not reason:
         with own_caches():  # before torch is imported
             from minikernel.judge.bench import bench_users_kernel
@@ -30,6 +34,12 @@ def main(job):
         log.warning("left out: %s", in_words(reason))
     made = provenance(job.input.sources, params, device)
     write_artefact(job.output.rows, {"kernel": name, "provenance": made, "reason": reason, **timed})
+
+
+def first_unproven(shapes, proof):
+    """The first shape with more elements than 32 bits can number, where the proof has none as large."""
+    proven = max((case["rows"] * case["cols"] for case in proof["cases"]), default=0)
+    return next((list(shape) for shape in shapes if proven < shape[0] * shape[1] > NUMBERED), None)
 
 
 if __name__ == "__main__":

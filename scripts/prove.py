@@ -22,7 +22,7 @@ def main(job):
     device, name, entry = job.wildcards.device, job.wildcards.kernel, job.params.measuring["entry"]
     source = entry["source"] if entry else ""
     report = {"kernel": name, "device": device, "verdict": "not run", "reason": None}
-    report |= {"executed_by": None, "compiled": None, "cases": [], "code": code_of(name, entry)}
+    report |= {"executed_by": None, "compiled": None, "cases": [], "proven_up_to": None, "code": code_of(name, entry)}
     if is_cpu(device) and spec_of(name, entry):  # a user's kernel has a time limit, by the clock
         os.nice(NICENESS)
     with own_caches():
@@ -69,8 +69,12 @@ def proven(name, entry, torch_device, interpreted, params):
     if reason:
         log.warning("left out: %s", in_words(reason))
         return {"verdict": "left out", "reason": reason}
-    log.info("%s: %d cases, largest relative error %.1e", name, len(rows), max(row["max_rel_err"] for row in rows))
-    return {"verdict": "proven", "cases": rows}
+    largest = max(rows, key=lambda row: row["rows"] * row["cols"])
+    log.info(
+        "%s: %d cases up to %d x %d, largest relative error %.1e",
+        name, len(rows), largest["rows"], largest["cols"], max(row["max_rel_err"] for row in rows),
+    )  # fmt: skip
+    return {"verdict": "proven", "cases": rows, "proven_up_to": [largest["rows"], largest["cols"]]}
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from minilab.script import run
 
 def main(job):
     made = read_artefact(the_only(job.input.model, job.output.page), job.config)
-    write_text(job.output.page, timeline_page(made, job.params.language))
+    training = next((read_artefact(path, job.config) for path in job.input.training), None)
+    write_text(job.output.page, timeline_page(made, job.params.language, training))
     logging.getLogger("minilab").info("%s: %d kB", job.output.page, Path(job.output.page).stat().st_size // 1000)
 
 

@@ -9,7 +9,7 @@
 # rules out the tests that capture CUDA graphs; those at every layout, which take minutes each, are left out too.
 # Only the lab's kernels are watched, except by initcheck, which must see every write.
 #
-# The whole model's kernels are looked at by memcheck alone. racecheck sees no order in writes of a warp's lanes, then
+# The whole model's kernels are looked at by memcheck alone, the training's by synccheck too. racecheck sees no order in writes of a warp's lanes, then
 # __syncwarp, then one lane's arrival at an mbarrier: on an H200 it reported forward_block, and nothing of it once every
 # lane arrived by itself.
 set -euo pipefail
@@ -20,7 +20,7 @@ tests=(tests/minikernel/ops/test_{softmax_properties,softmax_cuda,softmax_backwa
 ours=() of_model=()
 for part in naive smem warp fused_ backward_ linear_softmax softmax_kernel softmax_backward_kernel; do ours+=(--kernel-name "kns=$part"); done
 whole_model=(tests/minikernel/model/{generate/test_launch,block/test_forward_block,cluster/test_forward_cluster,train/test_train_launch}.py)
-for part in write_text forward_block forward_cluster train_minigpt; do of_model+=(--kernel-name "kns=$part"); done
+for part in write_text forward_block forward_cluster train_; do of_model+=(--kernel-name "kns=$part"); done
 
 [ $# -gt 0 ] || set -- memcheck racecheck synccheck initcheck
 for tool; do
@@ -28,6 +28,7 @@ for tool; do
   watched=("${ours[@]}") tried=("${tests[@]}")
   [ "$tool" != initcheck ] || watched=()
   [ "$tool" != memcheck ] || watched+=("${of_model[@]}") tried+=("${whole_model[@]}")
+  [ "$tool" != synccheck ] || watched+=(--kernel-name kns=train_) tried+=(tests/minikernel/model/train/test_train_launch.py)
   compute-sanitizer --tool "$tool" --error-exitcode 1 --target-processes all "${watched[@]}" \
     python -m pytest -n "${WORKERS:-0}" -m gpu -k "not graph and not every_layout" "${tried[@]}"
 done

@@ -16,6 +16,7 @@ from minilab.files import read_json
 README, MODEL = Path("README.md"), Path("results/recorded/h200/26/model.json")
 WIDTH = 120  # columns
 EXPLAINED = Path(__file__).parent / "data/explained_models.json"
+SECOND = Path(__file__).parent / "data/second_reading.json"
 
 
 def rounded(value: float) -> str:
@@ -44,22 +45,30 @@ def one_launch(record: Path = MODEL) -> str:
     )
 
 
-def explained(data: Path = EXPLAINED) -> str:
+def explained(data: Path = EXPLAINED, second: Path = SECOND) -> str:
     """Say how many statements about compiled models were held against the generated code, and how many it refutes."""
     rows = {key: row for key, row in read_json(data)["rows"].items() if row["captured"]}
     models = {key.split(".")[0] for key in rows}
     false = sum(len(row["false"]) for row in rows.values())
-    refuted = f"**{number(false)} {'was' if false == 1 else 'were'} refuted**" if false else "**none was refuted**"
     held = sum(row["held"] for row in rows.values())
+    read = [(told, one["told"][told]) for one in read_json(second).values() for told in one["told"]]
+    found = {told: sum(one["false"] for how, one in read if how == told) for told in ("as facts", "by notes")}
+    judged, unread = (sum(one[what] for _, one in read for what in whats) for whats in (("held", "false"), ("unread",)))
     return "### Statements about a compile, with their evidence\n\n" + fill(
         "What the lab says about a compile is held against the code that the compiler wrote: "
-        f"{number(held, ',')} statements about {number(len(models))} models, of which {refuted}. "
+        f"{number(held, ',')} statements about {number(len(models))} models, of which {_refuted(false)}. A second "
+        f"reading, which shares no code with the first, judged {number(judged, ',')} sentences: "
+        f"**{number(found['as facts'])} false** of those said plainly, {number(found['by notes'])} of those said to "
+        f"come from the compiler's own notes; for {number(unread, ',')} more it has no rule. "
         "[The table](docs/explained_models.md) has each model. Which kernel computes what is said plainly where the "
-        "code was run beside the graph and has the same values. The rest is taken from the compiler's own notes, which "
-        "misled on other models; the page says which is which. Byte counts come from the memory addresses that the "
-        "kernels really read and write.",
+        "code was run beside the graph and has the same values; what the notes alone tell is said to be theirs. Byte "
+        "counts come from the memory addresses that the kernels really read and write.",
         WIDTH,
     )
+
+
+def _refuted(false: int) -> str:
+    return f"**{number(false)} {'was' if false == 1 else 'were'} refuted**" if false else "**none was refuted**"
 
 
 PARTS: dict[str, Callable[[], str]] = {"one_launch": one_launch, "explained": explained}

@@ -6,18 +6,20 @@
 Nothing else changes: the same numbers, the same code, each compile's own options. What is written on leaving:
 `out/index.html` tells every compile, why it was a recompile, and every graph break with its line; beside it stand
 `watched.json.xz`, `capture.json`, `explorer.html` and `annotation.md`, in a folder for each model where there are
-several.
+several. Then what was generated is run beside the graphs, and the pages are written anew with what that has verified.
 """
 
 import contextlib
+import math
 import os
 import re
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.explorer import render_explorer
@@ -33,10 +35,15 @@ from minicompile.unseen.processes import Processes, at_each_fork, at_the_end, of
 from minicompile.watching.collected import Session
 from minicompile.watching.dynamo.stacks import PACKAGES, PACKAGES_HERE
 from minicompile.watching.model import watched_session
+from minicompile.watching.plain import add_ties
 from minicompile.watching.session import watch
 from minicompile.watching.watched import Kind, Watched, write_watched
 from minilab import LabError
 from minilab.files import read_object, write_json, write_text
+
+Verify = Literal["all", "some", "none"]
+VERIFY: tuple[Verify, ...] = get_args(Verify)
+SOME = 20.0  # seconds in which `some` is verified: whoever ran a script waits for them at its end
 
 
 class Seen:
@@ -49,9 +56,9 @@ class Seen:
         index: path of the page that tells of all; None until it is written.
     """
 
-    def __init__(self, session: Session, language: str, assembly: bool) -> None:
-        self._session, self._language, self._assembly = session, language, assembly
-        self._complete: list[Watched] | None = None
+    def __init__(self, session: Session, language: str, assembly: bool, verify: Verify) -> None:
+        self._session, self._language, self._assembly, self._verify = session, language, assembly, verify
+        self._complete: list[tuple[Session, Watched]] | None = None
         self._others: list[tuple[int, Capture, Path]] = []  # of other processes: number, capture, its folder
         self.places: list[Path] = []
         self.pages: list[Path] = []
@@ -68,12 +75,12 @@ class Seen:
 
     def _concluded(self) -> list[tuple[Watched, Capture]]:
         found = []
-        for watched in self._watched() if self._complete is None else self._complete:
+        for _, watched in self._watched() if self._complete is None else self._complete:
             with _told(f"no capture could be made of {watched['model']['name']}"):
                 found.append((watched, as_capture(watched)))
         return found
 
-    def _watched(self) -> list[Watched]:
+    def _watched(self) -> list[tuple[Session, Watched]]:
         found = []
         for session in self._session.by_model():
             if not session.compiles:  # an export, say: Dynamo looked at it, and what it made is for others
@@ -82,8 +89,18 @@ class Seen:
                 trained = any(lowered["backward"] for lowered in session.lowered)
                 target: Kind = "cuda" if any(graph["on_gpu"] for graph in session.dynamo) else "cpu"
                 subject = {**session.models[0], "train": trained}
-                found.append(watched_session(session, subject, target, {}, assembly=self._assembly))
+                found.append((session, watched_session(session, subject, target, {}, assembly=self._assembly)))
         return found
+
+    def _verified(self) -> bool:
+        """Add what a run beside the graphs verifies, one model after another; whether there was anything to run."""
+        ends = time.monotonic() + (math.inf if self._verify == "all" else SOME)
+        tried = False
+        for session, watched in (self._complete or ()) if self._verify != "none" else ():
+            with _told(f"{watched['model']['name']} could not be verified"):
+                add_ties(watched, session, ends - time.monotonic())
+                tried = True
+        return tried
 
     def add(self, below: Processes) -> None:
         """Take in what the processes that were started have written."""
@@ -99,9 +116,15 @@ class Seen:
     def write(self, folder: str | Path) -> None:
         """Write captures, explorers and annotations into a folder, and its index.html.
 
-        What cannot be made of one capture is told on stderr and left out; the rest is written.
+        What cannot be made of one capture is told on stderr and left out; the rest is written. Pages of what nobody
+        has run stand there before it is run: whatever comes of that, they are kept.
         """
         self._complete, folder = self._watched(), Path(folder)
+        self._write(folder)
+        if self._verified():
+            self._write(folder)
+
+    def _write(self, folder: Path) -> None:
         concluded = self._concluded()
         self.places = places_of([capture for _, capture in concluded], folder)
         shown, self.pages = write_captures(concluded, self.places, self._language, _told)
@@ -173,7 +196,9 @@ def write_captures(
 
 
 @contextlib.contextmanager
-def explore(folder: str | Path | None = None, *, language: str = "en", assembly: bool = False) -> Iterator[Seen]:
+def explore(
+    folder: str | Path | None = None, *, language: str = "en", assembly: bool = False, verify: Verify = "some"
+) -> Iterator[Seen]:
     """Capture every compile of torch.compile's default backend in a block of code, and write what it made.
 
     Processes that the block starts are explored as well; each that compiled something has a folder below this one,
@@ -183,16 +208,21 @@ def explore(folder: str | Path | None = None, *, language: str = "en", assembly:
         folder: where to; None to write nothing, and to look at `captures` only. It is written also after an exception.
         language: of the pages.
         assembly: show the machine code of the kernels too, as `capture` does.
+        verify: run what was generated beside the graphs at the end: `all`, `some`, which is what can be done in
+            20 seconds in each process, or `none`. Without a folder nothing is verified.
 
     Yields:
         What has been seen so far.
 
     Raises:
-        LabError: the folder cannot be made.
+        LabError: the folder cannot be made, or `verify` is none of the three.
     """
+    if verify not in VERIFY:
+        raise LabError(f"verify is {verify!r}; give one of {', '.join(VERIFY)}.")
     place, process = None if folder is None else made_folder(folder), os.getpid()
-    with processes(place, language=language, assembly=assembly) as below:
-        eyes = _Eyes(language, assembly)
+    settings: dict[str, Any] = {"language": language, "assembly": assembly, "verify": verify}
+    with processes(place, **settings) as below:
+        eyes = _Eyes(**settings)
 
         @_somewhere()
         def finish() -> None:
@@ -222,8 +252,8 @@ def explore(folder: str | Path | None = None, *, language: str = "en", assembly:
 class _Eyes:
     """A watch that is on, and what it sees."""
 
-    def __init__(self, language: str, assembly: bool) -> None:
-        self._language, self._assembly = language, assembly
+    def __init__(self, language: str, assembly: bool, verify: Verify) -> None:
+        self._language, self._assembly, self._verify = language, assembly, verify
         self._beside = contextlib.ExitStack()
         self._earlier = self._beside.enter_context(earlier_calls())
         self._watching = contextlib.ExitStack()
@@ -235,7 +265,7 @@ class _Eyes:
         session = self._watching.enter_context(watch())
         self._watching.enter_context(caches.above(session))
         self._otherwise = self._watching.enter_context(by_other_doors(session))
-        return Seen(session, self._language, self._assembly)
+        return Seen(session, self._language, self._assembly, self._verify)
 
     def shut(self) -> None:
         """End the watch."""
@@ -255,7 +285,7 @@ class _Eyes:
 def explore_started_process() -> None:
     """Explore the rest of this process, which an explored one started, and write it before it ends."""
     if (below := of_this_process()) is not None:
-        _to_the_end(_Eyes(below.settings["language"], below.settings["assembly"]), below)
+        _to_the_end(_Eyes(**below.settings), below)
 
 
 def _in_fork(eyes: _Eyes, below: Processes) -> None:

@@ -18,6 +18,8 @@ from minilab.records.params import Config, Wildcards, kind_of
 
 NOTHING = "(?!)"  # a pattern that no name matches
 
+QUIET, BESIDE = 2, 4  # cores that timing a GPU needs, and those that it leaves to other jobs
+
 
 def any_of(names: Iterable[str]) -> str:
     """A wildcard pattern that matches exactly these names, and nothing where there are none."""
@@ -33,6 +35,28 @@ def gpus(wildcards: Wildcards) -> int:
     """How many GPUs a job on the wildcard's device needs."""
     device = wildcards["device"]
     return 0 if is_cpu(device) or device == SIMULATED else 1
+
+
+def timing(cores: int, limit: Any) -> tuple[Callable[[Wildcards], int], Callable[[Wildcards], int]]:
+    """How many cores, and how many GPUs, a job takes that times a device by the device's own clock.
+
+    On a CPU all cores, so that nothing runs beside it. A GPU needs two quiet ones: where there are six or more,
+    `BESIDE` are left to training, captures and proofs, and the job takes all GPUs that may be in use, so that none of
+    those that share a GPU comes beside it.
+
+    Args:
+        cores: that there are.
+        limit: how many GPUs may be in use at a time; None where nobody says so, or this machine runs no jobs.
+    """
+    limit = getattr(limit, "value", limit)  # Snakemake's own kind of number
+
+    def shares(wildcards: Wildcards) -> bool:
+        return gpus(wildcards) > 0 and bool(limit) and cores >= QUIET + BESIDE
+
+    return (
+        lambda wildcards: cores - BESIDE if shares(wildcards) else cores,
+        lambda wildcards: int(limit) if shares(wildcards) else gpus(wildcards),
+    )
 
 
 def environment(device: str) -> str:

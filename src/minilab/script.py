@@ -31,6 +31,7 @@ from minilab.machine_failure import sentence_about
 from minilab.records.inputs import look_at_inputs
 from minilab.records.sources.content import noting
 from minilab.sandbox.job import is_inside, run_inside, run_outside, say
+from minilab.surroundings import settle_code
 from minilab.yaml_files import parse_yaml, read_yaml
 
 SECTIONS = ("input", "output", "params", "wildcards", "resources")
@@ -139,6 +140,7 @@ def run(main: Callable[[Any], None], snakemake: Any | None) -> None:
     any other exception leaves its traceback in the log as well as on stderr.
     """
     atexit.register(_end_quickly)
+    settle_code()
     # it computes with NumPy, and rows of proofs are there to overflow
     warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"triton\.runtime\.interpreter")
     try:

@@ -10,6 +10,37 @@ from minilab.errors import LabError
 FOLDERS = ("logs", "results", ".snakemake")
 DATED = ("src", "scripts", "results")  # folders of inputs and results
 AHEAD_SECONDS = 2.0  # that a file server's clock may be ahead of this machine's
+# Whether a multiplication and an addition are done at once: Triton's default may turn, and with it the registers.
+SETTLED = {"TRITON_DEFAULT_FP_FUSION": "1"}
+# Variables by which the same source becomes other machine code, or the same code takes another time.
+DECISIVE = (
+    *SETTLED,
+    "TRITON_FORCE_DISABLE_FP_FUSION",
+    "TRITON_F32_DEFAULT",
+    "TRITON_OVERRIDE_ARCH",
+    "TRITON_KERNEL_OVERRIDE",
+    "TRITON_PTXAS_PATH",
+    "TRITON_PTXAS_BLACKWELL_PATH",
+    "TRITON_LIBDEVICE_PATH",
+    "TRITON_MOCK_PTX_VERSION",
+    "TRITON_INSTRUMENTATION_MODE",
+    "TRITON_ENABLE_ASAN",
+    "TRITON_DEBUG",
+    "DISABLE_PTXAS_OPT",
+    "PTXAS_OPTIONS",
+    "DISABLE_LLVM_OPT",
+    "LLVM_PASS_PLUGIN_PATH",
+    "NVCC_PREPEND_FLAGS",
+    "NVCC_APPEND_FLAGS",
+    "CUPY_COMPILE_WITH_PTX",
+    "CUDA_FORCE_PTX_JIT",
+    "CUDA_FORCE_JIT",
+    "CUDA_LAUNCH_BLOCKING",
+    "NVIDIA_TF32_OVERRIDE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CXXFLAGS",
+)
 
 
 def check_surroundings(root: Path) -> None:
@@ -68,3 +99,15 @@ def _check_clock(root: Path) -> None:
 def speak_utf8() -> None:
     """Have the Python of every job read and write UTF-8, as the lab's files are, whatever the locale says."""
     os.environ["PYTHONUTF8"] = "1"
+
+
+def settle_code() -> None:
+    """Say to compilers what they would otherwise decide by their version; what the user has said stays."""
+    for name, value in SETTLED.items():
+        os.environ.setdefault(name, value)
+
+
+def decisive_variables() -> dict[str, str]:
+    """The variables of this process's environment that change machine code or its time, but for what is settled."""
+    held = {name: os.environ[name] for name in DECISIVE if os.environ.get(name)}
+    return {name: value for name, value in held.items() if SETTLED.get(name) != value}

@@ -43,6 +43,11 @@ def test_a_faster_record_or_a_refuted_sentence_changes_it(tmp_path: Path):
     next(iter(data["rows"].values()))["false"].append("bytes")
     (tmp_path / "explained.json").write_text(json.dumps(data))
     assert "**1 was refuted**" in readme.explained(tmp_path / "explained.json")
+    told = {"as facts": {"held": 1000, "false": 2, "unread": 30}, "by notes": {"held": 100, "false": 5, "unread": 4}}
+    (tmp_path / "second.json").write_text(json.dumps({"stored.cpu": {"told": told}, "stored.cuda": {"told": told}}))
+    said = " ".join(readme.explained(second=tmp_path / "second.json").split())
+    assert "judged 2,214 sentences: **4 false** of those said plainly, 10 of those said" in said
+    assert "for 68 more it has no rule" in said
 
 
 def test_a_record_without_such_a_text_is_refused(tmp_path: Path):

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from second import kept as second
 from zoo_models import KEPT, NAMES, NEWEST, TARGETS, Captured, Verdict, of_kept
 from zoo_proofs import judged
 from zoo_runs import Ran, ran
@@ -66,9 +67,11 @@ def rows_of(captures: list[Captured]) -> dict[str, dict]:
     return {f"{one.name}.{one.target}": row(one, its) for one, its in zip(captures, runs, strict=True)}
 
 
-def page(data: dict) -> str:
-    """The page of a table."""
+def page(data: dict, again: dict | None = None) -> str:
+    """The page of a table, and of what second readings found."""
     parts = [HEAD, _summary(data["rows"]), COLUMNS]
+    if again:
+        parts.append(second.table(again))
     for target, title in TITLES.items():
         rows = {key.split(".")[0]: one for key, one in sorted(data["rows"].items()) if key.endswith(f".{target}")}
         if not rows:
@@ -128,9 +131,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", action="append", choices=(*TARGETS, "cuda"), help="again for several")
     parser.add_argument("models", nargs="*", metavar="MODEL", help="all of the zoo by default")
+    parser.add_argument("--page", action="store_true", help="write the page of what is kept, and prove nothing")
     asked = parser.parse_args()
     if unknown := set(asked.models) - set(NAMES):
         parser.error(f"the zoo has no {', '.join(sorted(unknown))}; its models are the files of tests/minicompile/zoo")
+    if asked.page:
+        PAGE.write_text(page(json.loads(DATA.read_text()), read_again()))
+        return 0
     rows = rows_of(kept(asked.target or (*TARGETS, "cuda"), asked.models or NAMES))
     false = [f"{key}: {said}" for key, one in rows.items() for said in one.get("false", ())]
     print("\n".join(false) or f"{sum(one.get('held', 0) for one in rows.values())} sentences held, none of them false")
@@ -146,7 +153,12 @@ def write(rows: dict[str, dict]) -> None:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     data = {"rows": dict(sorted({**kept, **rows}.items())), "dates": {**data["dates"], **dict.fromkeys(targets, today)}}
     DATA.write_text(json.dumps(data, indent=1) + "\n")
-    PAGE.write_text(page(data))
+    PAGE.write_text(page(data, read_again()))
+
+
+def read_again() -> dict:
+    """What is kept of second readings."""
+    return json.loads(second.DATA.read_text()) if second.DATA.exists() else {}
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 `python tests/minicompile/second_reading.py` reads the pages of what is kept of the zoo; names choose models,
 `--folder FOLDER` compiles the models of another folder now, and `--random SEED --models N` those of a new seed. It
 prints a table of what was read, held, false and unread, and each false sentence with its cause. A sentence of a form
-that has no rule, or that its rule cannot judge, is unread: it is never counted as right.
+that has no rule, or that its rule cannot judge, is unread: it is never counted as right. `--keep SET` keeps the counts
+under that name; `checker_table.py --page` and `python -m docs.build readme` then show them.
 """
 
 import argparse
@@ -13,12 +14,13 @@ import os
 import re
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from second.judge import Finding, Page
+from second.kept import keep, row
 from second.texts import GraphTexts
 
 PANES = ("code", "aten", "ir_before", "ir_after")
@@ -128,6 +130,7 @@ def main() -> int:
     """Read what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="MODEL")
+    parser.add_argument("--keep", metavar="SET", help="keep the counts for the table of explained models")
     parser.add_argument("--target", action="append", choices=TARGETS)
     parser.add_argument("--folder", type=Path, help="compile this folder's models")
     parser.add_argument("--random", type=int, metavar="SEED", help="compile random models of this seed")
@@ -136,6 +139,7 @@ def main() -> int:
     asked = parser.parse_args()
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     targets, reading, count = asked.target or list(TARGETS), Reading(), 0
+    of_targets: dict[str, tuple[Counter, list[dict]]] = defaultdict(lambda: (Counter(), []))
     with tempfile.TemporaryDirectory() as made:
         if asked.random is not None:
             from random_models import written
@@ -147,10 +151,15 @@ def main() -> int:
         else:
             found = _kept(asked.names, targets)
         for name, target, capture in found:
-            count, before = count + 1, len(reading.false)
+            count, before, counts = count + 1, len(reading.false), reading.counts.copy()
             read_capture(capture, reading, f"{name} {target}")
+            of_targets[target][0].update(reading.counts - counts)
+            of_targets[target][1].append({"graphs": capture["graphs"], "environment": capture["environment"]})
             for page, one in reading.false[before:]:
                 print(f"{page}\n    {one.sentence.text[:300]}\n    FALSE: {one.cause}", flush=True)
+    if asked.keep:
+        seed = "" if asked.random is None else f", seed {asked.random}"
+        keep(asked.keep + seed, {target: row(*found) for target, found in of_targets.items()})
     print(f"{count} captures\n{reading.table()}")
     print("unread, by section and kind:", dict(reading.unread.most_common()))
     for (section, form), times in reading.forms.most_common(asked.unread):

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch._inductor.compile_fx import compile_fx_inner
 from torch._inductor.utils import run_and_get_code
 
 import minicompile
+from minicompile import exploring
 from minicompile.lowering.inner_graphs import called
 from minilab import LabError
 from minilab.config.check import check_schema, read_schema
@@ -67,6 +69,42 @@ def test_each_model_has_its_folder_and_the_index_links_to_them(explored):
     assert "It lies between graph 0 and graph 1." in index
     assert "Dynamo does not support RNN, GRU, or LSTM." in index
     assert "the rest of forward from line" in index
+
+
+def told_of_runs(folder):
+    """What pages say of the runs that verify them."""
+    text = (folder / "annotation.md").read_text()
+    return re.findall(r"^> (What is told of its .*|Nothing of this compile was run .*|.*could not be.*)$", text, re.M)
+
+
+def test_what_was_explored_is_verified_at_the_end_or_not_as_asked(explored, tmp_path):
+    assert told_of_runs(explored[0] / "Halves")[0].startswith("What is told of its 2 kernels' calls is verified by val")
+    torch._dynamo.reset()
+    with minicompile.explore(tmp_path, verify="none"):
+        torch.compile(torch.sin, options=FAST)(torch.ones(3))
+    assert told_of_runs(tmp_path)[0].startswith("Nothing of this compile was run to verify it")
+
+
+def test_what_there_is_no_time_left_for_is_said(tmp_path, monkeypatch):
+    torch._dynamo.reset()
+    monkeypatch.setattr(exploring, "SOME", 0.0)
+    with minicompile.explore(tmp_path) as seen:
+        torch.compile(torch.sin, options=FAST)(torch.ones(3))
+    assert seen.captures[0]["graphs"][0]["verified"]["refused"] == "no_time"
+    assert "there was no time left" in (tmp_path / "annotation.md").read_text()
+
+
+def test_pages_are_there_before_anything_is_run_to_verify_them(tmp_path, monkeypatch, capsys):
+    def dies(*_):
+        assert {"index.html", "explorer.html"} <= {path.name for path in tmp_path.iterdir()}
+        raise RuntimeError("the run ended")
+
+    torch._dynamo.reset()
+    monkeypatch.setattr(exploring, "add_ties", dies)
+    with minicompile.explore(tmp_path):
+        torch.compile(torch.sin, options=FAST)(torch.ones(3))
+    assert "could not be verified: RuntimeError: the run ended" in capsys.readouterr().err
+    assert told_of_runs(tmp_path)[0].startswith("Nothing of this compile was run to verify it")
 
 
 def test_what_a_block_looks_at_itself_is_as_without_and_what_its_own_backend_hands_on_is_seen_once(tmp_path):
@@ -217,6 +255,7 @@ def test_a_what_if_shows_its_page_in_a_notebook_and_is_plain_data():
         (lambda: minicompile.annotate({}), "what was given is no capture: it has no"),
         (lambda: minicompile.render_explorer(None, "page.html"), "what was given is no capture but of type NoneType"),
         (lambda: minicompile.render_explorer([{}], "page.html"), "what was given is no capture: it has no"),
+        (lambda: minicompile.explore(verify="most").__enter__(), "verify is 'most'; give one of all, some, none."),
         (lambda: minicompile.explore(3).__enter__(), "the folder to explore into is of type int"),
     ],
 )

@@ -1,9 +1,12 @@
 """The second reading finds each kind of false sentence that it can, in texts by hand, and holds the right ones."""
 
+import json
 import re
+from collections import Counter
 
 import pytest
 from second.judge import Finding
+from second.kept import keep, row, table
 from second.sentences import sentences
 from second.texts import GraphTexts
 from second_reading import Reading, read_page
@@ -361,3 +364,24 @@ def test_a_reading_counts_what_notes_tell_apart():
     reading.add("page", [Finding(said[0], "false", "why"), Finding(said[1], "held")])
     assert "| by notes | 1 | 0 | 1 | 0 |" in reading.table()
     assert "| as facts | 1 | 1 | 0 | 0 |" in reading.table()
+
+
+def test_what_was_read_is_kept_by_set_and_target_and_shown_as_a_table(tmp_path):
+    calls = [
+        {"extern": False, "values": {"status": "verified"}},
+        {"extern": False, "values": {"status": "refused"}},
+        {"extern": False},
+        {"extern": True},
+    ]
+    capture = {"graphs": [{"calls": calls}, {"calls": calls[:1]}], "environment": {"versions": {"torch": "2.13.0"}}}
+    counts = Counter({("as facts", "held"): 70, ("as facts", "unread"): 8, ("by notes", "false"): 9})
+    data = tmp_path / "kept.json"
+    keep("stored", {"cpu": row(Counter(), []), "simulated": row(Counter(), [capture])}, data)
+    keep("random, seed 5", {"cpu": row(counts, [capture, capture])}, data)
+    keep("stored", {"cpu": row(counts, [capture])}, data)
+    rows = [line.split(" | ")[:-1] for line in table(json.loads(data.read_text())).split("\n")[-3:]]
+    assert rows == [
+        ["| random, seed 5", "cpu", "2", "4 of 8", "70 / 0 / 8", "0 / 9 / 0", "2.13.0"],
+        ["| stored", "cpu", "1", "2 of 4", "70 / 0 / 8", "0 / 9 / 0", "2.13.0"],
+        ["| stored", "simulated", "1", "2 of 4", "0 / 0 / 0", "0 / 0 / 0", "2.13.0"],
+    ]

@@ -7,13 +7,14 @@ from compiled_triton import resources
 POINTERS = {"float32": "*fp32", "bfloat16": "*bf16", "float16": "*fp16"}
 # arguments that are pointers of their own dtype, whatever h and weight are
 FLOATS = (
-    "losses", "known", "made", "parts", "drift", "partial", "partial_bias", "grad", "scale", "loss", "spread", "pull"
+    "losses", "known", "made", "parts", "drift", "partial", "partial_bias", "grad", "mean", "scale", "loss", "spread",
+    "pull",
 )  # fmt: skip
 NUMBERS = ("softcap", "z_loss", "keep", "mass", "drift_bias")
 
 
 def compile_recomputed(features: int, dtype: str, kernel: str, **flags: bool) -> dict[str, Any]:
-    """Compile "forward" or "weight" of `recomputed_kernels` as it is launched; flags are the kernel's constants.
+    """Compile "forward", "weight" or "gather" of `recomputed_kernels` as it is launched; flags are its constants.
 
     Raises:
         LabError: it does not compile, or Triton runs in its interpreter, which compiles nothing.
@@ -25,6 +26,9 @@ def compile_recomputed(features: int, dtype: str, kernel: str, **flags: bool) ->
     itemsize = 4 if dtype == "float32" else 2
     tiles = recomputed.tiles_of(features, itemsize)[kernel == "weight"]
     options = tiles.options(features) | recomputed.arithmetic(getattr(torch, dtype))
+    options |= {"GUESS": dtype != "float32"} if kernel == "forward" else {"UPRIGHT": tiles.upright}
+    if kernel == "gather":
+        options = recomputed.gather_options(features, 5)
     function = getattr(recomputed_kernels, f"{kernel}_kernel")
     constants = {name: options.pop(name) for name in function.arg_names if name in options}
     constants |= {
@@ -50,7 +54,17 @@ def compile_rows(**flags: bool) -> dict[str, Any]:
     from minikernel.ops.linear_cross_entropy import rows, rows_kernel
 
     function = rows_kernel.rows_kernel
-    constants = {name: flags.get(name, False) for name in function.arg_names if name.isupper()} | {"BLOCK": rows.BLOCK}
+    constants = {name: flags.get(name, False) for name in function.arg_names if name.isupper()}
+    constants |= {"BLOCK": rows.BLOCK, "STAGES": rows.STAGES}
     types = {name: _type(name, "*bf16") for name in function.arg_names} | dict.fromkeys(constants, "constexpr")
     types |= {"weights": "*fp32", "upstream": "*fp32"}
     return resources("the rows' kernel", function, types, constants, {"num_warps": rows.WARPS}, ("stride",))
+
+
+def compile_times(gradient: str) -> dict[str, Any]:
+    """Compile the kernel that multiplies a gradient of this dtype into one of bfloat16."""
+    from minikernel.ops.linear_cross_entropy import rows, rows_kernel
+
+    types = {"product": "*bf16", "gradient": POINTERS[gradient], "factor": "*fp32", "size": "i32", "BLOCK": "constexpr"}
+    constants = {"BLOCK": rows.MULTIPLIED}
+    return resources("the multiplying kernel", rows_kernel.times_kernel, types, constants, {"num_warps": 8})

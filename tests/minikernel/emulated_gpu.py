@@ -37,7 +37,12 @@ class EmulatedGpu:
             self._kernels[number] = kernel, grid
             return self.cuLaunchKernel(number, grid, *given, None)
 
-        self.cuLaunchCooperativeKernel = cooperative
+        def extended(config, number, addresses, extra):
+            # a graph of the training: blocks wait for those of the same launch
+            of = config._obj
+            return cooperative(number, *of.grid, *of.block, of.shared_bytes, of.stream, addresses)
+
+        self.cuLaunchCooperativeKernel, self.cuLaunchKernelEx = cooperative, extended
         monkeypatch.setattr(driver, "library", lambda: self)
         monkeypatch.setattr(weights, "_check_place", lambda dtype, device: None)
         monkeypatch.setattr(launch, "check_takes", lambda model: None)
@@ -48,11 +53,15 @@ class EmulatedGpu:
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.capturing)
         monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: STREAM, raising=False)
 
-    def _compiled(self, path, expression, device):
+    def compiled_with(self, defines, path, expression, device):
+        """A kernel whose source has some lines before it."""
+        return self._compiled(path, expression, device, defines)
+
+    def _compiled(self, path, expression, device, before=""):
         assert device == NUMBER
         number = len(self._kernels) + 1
         cluster = next((size for name, size in CLUSTERS.items() if expression.startswith(name)), None)
-        self._kernels[number] = Kernel(nvrtc.source(path), expression), cluster
+        self._kernels[number] = Kernel(before + nvrtc.source(path), expression), cluster
 
         class Function:
             ptr = number

@@ -35,6 +35,7 @@ def derived_of_training(made: dict) -> dict:
     over = [bar["value"] / bar["bar"] for bar in made["bars"] if not bar["met"] and bar["value"] is not None]
     return {
         "times as fast": [us[peer] / us[(*peer[:2], "one")] for peer in peers],
+        "graph and one": [us[a] / us[b] for a in us for b in us if a[:2] == b[:2] and {a[2], b[2]} == {"graph", "one"}],
         "steps, seconds": [value * 1e-6 for value in us.values()],
         "above the grammar's entropy": [row["held_out_nats"] / made["limit_nats"] - 1 for row in made["whole"]],
         "missed by": [abs(1 - one) for one in over],

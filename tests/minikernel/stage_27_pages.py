@@ -57,5 +57,7 @@ def concept_derived(facts: dict) -> dict:
         "ps of a pass": [2e3 / copy],
         "ps of a product": [2 * one / rate for one in widths],
         "passes": [one * copy / rate / 1e3 for one in widths],
+        "timed": [one[key] for one in loss["measured"] for key in ("width", "words", "lab", "other")],
+        "ratio": [one["other"] / one["lab"] for one in loss["measured"]],
         "crossing": [2e3 * rate / copy],
     }

@@ -7,11 +7,15 @@ import numpy as np
 
 from minikernel.model.nvrtc import source
 from minikernel.model.train import layout
-from minikernel.model.train.launch import EXPRESSION, SOURCE
+from minikernel.model.train.launch import EXPRESSION, SOURCES
 from minikernel.model.train.tables import AdamW, tables
+from minimodel.checkpoint import Checkpoint
 from minimodel.corpus import TokenStream
 from minimodel.model_config import MiniGPTConfig
 from minimodel.numpy_minigpt import NumpyMiniGPT
+from minimodel.port import port, torch_name
+
+BLOCKS = 3  # of the GPU that the emulator stands for
 
 
 def text(words, sentences=60, seed=3):
@@ -39,7 +43,10 @@ def by_name(model, flat):
     return {name: piece.reshape(array.shape) for (name, array), piece in zip(model.arrays.items(), pieces, strict=True)}
 
 
-def emulated(model, stream, phases, *, optimizer=None, seed=0, held_out=None, blocks=3, every=2, order=0, stop=0):
+def emulated(
+    model, stream, phases, *, optimizer=None, seed=0, held_out=None, blocks=3, every=2, order=0, stop=0,
+    operands="float32",
+):  # fmt: skip
     """The kernel's launch on a CPU: what it leaves of everything that it writes; `model` stays as it is."""
     optimizer = optimizer or AdamW()
     config, phases = model.config, [layout.Phase(*phase) for phase in phases]
@@ -47,17 +54,18 @@ def emulated(model, stream, phases, *, optimizer=None, seed=0, held_out=None, bl
     steps, tokens = len(made.rates), layout.tokens_of(phases, blocks)
     parameters = model.parameters.astype(np.float32)
     out = SimpleNamespace(
-        parameters=parameters, gradients=np.full_like(parameters, np.nan), mean=np.zeros_like(parameters),
+        parameters=parameters, packed=np.zeros(layout.packed_floats(config), np.float32),
+        gradients=np.full_like(parameters, np.nan), mean=np.zeros_like(parameters),
         square=np.zeros_like(parameters), kept=np.full(layout.floats_of(config, tokens, blocks), np.nan, np.float32),
-        ids=np.zeros(tokens, np.int32), counters=np.zeros(layout.GROUPS + len(phases) * blocks, np.uint32),
+        ids=np.zeros(tokens, np.int32), counters=np.zeros(layout.TOLD + len(phases) * blocks, np.uint32),
         record=np.full(2 * steps + steps // every + 2, np.nan, np.float32), host=np.array([0, stop], np.int32),
     )  # fmt: skip
     numbers = (config.n_layer, config.vocab_size, config.block_size, stream.bos, tokens, len(phases), steps, every)
-    emulator.Kernel(source(SOURCE), EXPRESSION).launch(
+    emulator.Kernel(source(SOURCES[operands]), EXPRESSION).launch(
         blocks, layout.THREADS,
         [
-            out.parameters, out.gradients, out.mean, out.square, made.text, made.firsts, made.phases, made.rates,
-            out.kept, out.ids, out.counters, out.record, out.host, *map(np.int32, numbers),
+            out.parameters, out.packed, out.gradients, out.mean, out.square, made.text, made.firsts, made.phases,
+            made.rates, out.kept, out.ids, out.counters, out.record, out.host, *map(np.int32, numbers),
             *map(np.float32, (optimizer.beta_1, optimizer.beta_2, optimizer.clip)),
         ],
         shared_bytes=layout.shared_bytes(config), cluster=blocks, seed=order,
@@ -65,3 +73,19 @@ def emulated(model, stream, phases, *, optimizer=None, seed=0, held_out=None, bl
     out.losses, out.norms = out.record[: 2 * steps].reshape(steps, 2).T
     out.held_out = out.record[2 * steps :]
     return out
+
+
+def on_torch(model):
+    """The PyTorch model of a NumPy model."""
+    return port(Checkpoint(model.config, model.arrays, {}))[0]
+
+
+def flat(model):
+    """A PyTorch model's parameters in the order of the NumPy model's."""
+    return np.concatenate([parameter.detach().cpu().numpy().ravel() for parameter in ordered(model)])
+
+
+def ordered(model):
+    """A PyTorch model's parameters as the config orders them."""
+    parameters = dict(model.named_parameters())
+    return [parameters[torch_name(name)] for name in model.config.shapes]

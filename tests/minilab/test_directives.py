@@ -140,3 +140,19 @@ def test_a_group_that_fails_says_why_and_can_be_asked_for_its_rule():
 )
 def test_a_job_is_told_in_a_line(outputs: int, log: bool, said: str):
     assert directives.message("verify", outputs, log) == said
+
+
+@pytest.mark.parametrize(
+    ("cores", "limit", "device", "taken"),
+    [
+        (16, 4, "h200", (12, 4)),
+        (6, 1, "h200", (2, 1)),
+        (5, 4, "h200", (5, 1)),
+        (16, None, "h200", (16, 1)),  # nobody keeps other jobs from the GPU: then the cores do
+        (16, 4, "cpu-amd-epyc", (16, 0)),
+        (16, SimpleNamespace(value=4), "h200", (12, 4)),
+    ],
+)
+def test_a_gpus_timing_leaves_cores_to_other_jobs(cores, limit, device, taken):
+    timing = directives.timing(cores, limit)
+    assert tuple(one({"device": device}) for one in timing) == taken

@@ -1,5 +1,6 @@
 """A script under Snakemake and by hand: one log, one sentence, one exit status."""
 
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -44,6 +45,16 @@ def test_bug_keeps_its_traceback(tmp_path):
     with pytest.raises(SystemExit):
         run(failing(ZeroDivisionError("oops")), job)
     assert "ZeroDivisionError: oops" in (tmp_path / "job.log").read_text()
+
+
+@pytest.mark.parametrize(("said", "held"), [(None, "1"), ("0", "0")])
+def test_what_triton_would_decide_by_its_version_is_settled_unless_the_user_has_said(said, held, monkeypatch):
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", said or "")
+    if said is None:
+        monkeypatch.delenv("TRITON_DEFAULT_FP_FUSION")
+    seen = []
+    run(lambda job: seen.append(os.environ["TRITON_DEFAULT_FP_FUSION"]), SimpleNamespace(log=[], resources={}))
+    assert seen == [held]
 
 
 CYCLE = """

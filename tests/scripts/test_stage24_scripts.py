@@ -39,10 +39,10 @@ def prove(folder: Path, kernel: str, entry: dict) -> Path:
     return path
 
 
-def time_kernel(folder: Path, kernel: str, entry: dict, proof: Path) -> Path:
+def time_kernel(folder: Path, kernel: str, entry: dict, proof: Path, more: dict | None = None) -> Path:
     """The bench of one kernel on this CPU, by its script."""
     path = folder / "jobs" / f"{kernel}.json"
-    measuring = MEASURING | {"kernel": kernel, "entry": entry}
+    measuring = MEASURING | {"kernel": kernel, "entry": entry} | (more or {})
     script(
         "bench_users_kernel", f"wildcards.device={CPU}", f"wildcards.kernel={kernel}", f"input.proof={proof}",
         f"params.measuring={json.dumps(measuring)}", "params.time_limit_seconds=300",
@@ -92,6 +92,24 @@ def test_what_goes_wrong_in_its_proof_or_only_while_timed_is_left_out(good: Path
     assert reasons["wrong"] == read_json(proofs[0])["reason"]
     crashed = reasons["crashes_when_large"]
     assert (crashed["at"]["shape"], crashed["code"], crashed["signal"]) == ([64, 600], "crashed", "SIGSEGV")
+
+
+def test_a_file_beside_the_kernel_and_a_size_that_32_bits_cannot_number_belong_to_its_proof(tmp_path: Path):
+    source, beside, entry = tmp_path / "mine.py", tmp_path / "beside.py", {"function": "softmax"}
+    source.write_text("import torch\nfrom beside import axis\n\n\ndef softmax(x):\n    return torch.softmax(x, axis)\n")
+    beside.write_text("axis = -1\n")
+    entry["source"] = str(source)
+    proof = prove(tmp_path, "mine", entry)
+    largest = max((case["rows"] * case["cols"], case["rows"], case["cols"]) for case in read_json(proof)["cases"])
+    assert read_json(proof)["proven_up_to"] == list(largest[1:])
+    too_large = {"shapes": [[64, 600], [2**22, 513]]}
+    job = read_json(time_kernel(tmp_path, "mine", entry, proof, too_large))
+    assert job["rows"] == []
+    assert (job["reason"]["code"], job["reason"]["elements"]) == ("unproven_size", 2**22 * 513)
+    beside.write_text("axis = 0\n")
+    job = read_json(time_kernel(tmp_path, "mine", entry, proof))
+    assert job["rows"] == []
+    assert job["reason"]["code"] == "edited"
 
 
 def test_a_device_that_is_not_here_is_refused(tmp_path: Path):

@@ -46,7 +46,7 @@ class Lab:
     root: Path
 
     def snakemake(
-        self, *arguments: str, check: bool = True, timeout: float = 600, compiles: bool = False
+        self, *arguments: str, check: bool = True, timeout: float = 600, compiles: bool = False, cores: int = 2
     ) -> subprocess.CompletedProcess:
         """Run snakemake here, with this copy's own packages; stdout and stderr come back together.
 
@@ -55,11 +55,12 @@ class Lab:
             check: whether a run that fails is an error.
             timeout: in seconds.
             compiles: whether jobs start processes that compile; these are forked too.
+            cores: that jobs may take together.
         """
         environment = {**os.environ, "PYTHONPATH": str(self.root / "src"), JOBS_PYTHON: forks("script").python()}
         if compiles:
             environment[COMPILERS_PYTHON] = forks("compiler").python()
-        command = [*arguments, "--cores", "2"]
+        command = [*arguments, "--cores", str(cores)]
         done = forks("snakemake").run(command, self.root, environment, together=True, timeout=timeout)
         if check and done.returncode:
             raise AssertionError(f"snakemake {' '.join(command)} failed:\n{done.stdout}")

@@ -249,6 +249,26 @@ def test_gpu_jobs_ask_for_a_gpu_and_cpu_jobs_do_not(unbuilt: Lab):
         assert wants_gpu == ("/h200/" in output and not output.endswith("bench.json")), block
 
 
+@pytest.mark.parametrize(("cores", "left", "together"), [(4, 0, 1), (16, 4, 4)])
+def test_what_times_a_gpu_leaves_cores_to_others_where_there_are_some(
+    unbuilt: Lab, cores: int, left: int, together: int
+):
+    """And takes the whole GPU, in the profile's shares, so that no proof comes beside it; a CPU's timing is alone."""
+    devices = f"devices={{measure: [h200, {CPU}]}}"
+    text = unbuilt.snakemake(*TARGETS, "--config", devices, "--dry-run", cores=cores).stdout
+    seen = {}
+    for rule, block in re.findall(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)", text, re.M):
+        threads, share = (re.search(pattern, block) for pattern in (r"threads: (\d+)", r"gpu=(\d+)"))
+        place = rule, "h200" in re.search(r"output: (\S+)", block)[1]
+        seen[place] = int(threads[1]) if threads else 1, int(share[1]) if share else 0
+    for rule in ("ceilings", "autotune", "bench_kernel"):
+        assert seen[rule, True] == (cores - left, together)
+    assert seen["ceilings", False] == (cores, 0)
+    assert seen["bench_on_cpu", False] == (cores, 0)
+    assert seen["prove", True] == (1, 1)
+    assert seen["train", False] == (1, 0)
+
+
 def test_device_that_is_neither_here_nor_recorded(unbuilt: Lab):
     done = unbuilt.snakemake("results/24/a100/bench.json", "--dry-run", check=False)
     assert done.returncode

@@ -1,7 +1,9 @@
 """The figures of the head's loss that its concept page quotes: worked out from a GPU's measured limits."""
 
+from itertools import groupby
 from pathlib import Path
 
+from minikernel.ops.linear_cross_entropy.paths import WIDEST
 from minilab.device import short_name
 from minilab.files import read_json
 
@@ -22,8 +24,9 @@ def loss_facts(record: Path) -> dict:
         record: folder of a GPU's record of stage 24.
 
     Returns:
-        Sizes of a head in MiB; per logit in picoseconds, a product of some widths and a pass over memory; and the width
-        at which a product takes as long as writing the logit and reading it again.
+        Sizes of a head in MiB; per logit in picoseconds, a product of some widths and a pass over memory; the width at
+        which a product takes as long as writing the logit and reading it again; and what was timed, where a record of
+        stage 27 lies beside.
     """
     made = read_json(record / "ceilings.json")
     copy, rate = made["copy_gb_per_s"] * 1e9, made["bf16_tflop_per_s"] * 1e12
@@ -38,5 +41,36 @@ def loss_facts(record: Path) -> dict:
         "weight_mib": WORDS * WIDTH * BYTES / 2**20,
         "pass_ps": moved,
         "products": [{"width": width, "ps": 2 * width / rate * PICO} for width in (64, 256, 1024, 4096)],
+        "measured": measured(record.parent / "27/loss.json"),
+        "widest": WIDEST,
         "crossing": PASSES * moved / PICO * rate / 2,
     }
+
+
+def measured(path: Path) -> list[dict]:
+    """What a logit took whoever computes it twice and whoever writes it, by width: a row for each shape of 16 bits.
+
+    Args:
+        path: of a GPU's `loss.json`; nothing where there is none.
+
+    Returns:
+        `width`, `words`; `lab` and `other`, picoseconds of a logit, loss and gradients; `who` is the fastest other;
+        `lab_right` and `other_right`: whether the results have no larger error than their dtype must have.
+    """
+    if not path.exists():
+        return []
+    timed = [
+        row
+        for row in read_json(path)["rows"]
+        if row["refused"] is None and (row["dtype"], row["direction"]) == ("bfloat16", "both")
+    ]
+    found = []
+    for (m, width, words), rows in groupby(timed, key=lambda row: (row["m"], row["d"], row["v"])):
+        at = {row["who"]: row for row in rows}
+        ours = at.pop("lab", None)
+        if ours is not None and at:
+            other = min(at.values(), key=lambda row: row["median_us"])
+            own, others = (row["median_us"] / (m * words) / 1e6 * PICO for row in (ours, other))
+            right = {"lab_right": ours["verdict"] == "right", "other_right": other["verdict"] == "right"}
+            found.append({"width": width, "words": words, "lab": own, "who": other["who"], "other": others, **right})
+    return sorted(found, key=lambda one: (one["width"], one["words"]))

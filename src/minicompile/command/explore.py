@@ -15,7 +15,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, TracebackType
 
-from minicompile.exploring import explore, say
+from minicompile.exploring import VERIFY, explore, say
 from minilab import LabError
 from minilab.pages.translations import LANGUAGES
 
@@ -29,6 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--language", choices=LANGUAGES, default="en", help="language of the pages")
     parser.add_argument("--assembly", action="store_true", help="show the machine code of the kernels too")
+    parser.add_argument(
+        "--verify", choices=VERIFY, default="some", help="run what was generated beside the graphs: some is 20 seconds"
+    )
     parser.add_argument("-m", action="store_true", dest="module", help="SCRIPT is a module, as with python -m")
     parser.add_argument("script", metavar="SCRIPT", help="a Python file, run as python would run it")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="the script's own arguments")
@@ -40,7 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     seen = None
     with _as_main(script, arguments.module, arguments.args):
         try:
-            with explore(_folder(arguments.out), language=arguments.language, assembly=arguments.assembly) as seen:
+            asked = {name: getattr(arguments, name) for name in ("language", "assembly", "verify")}
+            with explore(_folder(arguments.out), **asked) as seen:
                 if arguments.module:
                     runpy.run_module(script, run_name="__main__", alter_sys=True)
                 else:

@@ -40,7 +40,6 @@ ARITHMETIC = re.compile(  # what no load computes, though its values may be the 
     r"aten\.(?:add|sub|rsub|mul|div|pow|neg|abs|exp|log|sqrt|rsqrt|sum|mean|var|floor|ceil|round|trunc|sign|lerp|addcmul)\b"
 )
 REDUCED = re.compile(r"aten\.(?:any|all|amax|amin|argmax|argmin|sum|mean|prod|(?:max|min)\.d)")  # of few: one by one
-INNER = "inner"  # why a call is not verified that stands in a graph within the graph
 PARTS = (
     None,
     "partial",
@@ -157,7 +156,7 @@ class _Told:
         known: set[str] = set()
         tied = [(one, call) for call in self.graph["calls"] if (one := self._tied(call)) is not None]
         for one, call in sorted(tied, key=lambda pair: pair[0]["call"]):
-            if one["status"] == "verified" and "within" not in call:
+            if one["status"] == "verified":
                 found[call["id"]] = self._work(call, one, known)
                 known |= {*found[call["id"]]["computes"]}
         return found
@@ -313,8 +312,6 @@ class _Told:
         if self.ties["refused"]:
             return {"status": "refused", "code": self.ties["refused"]["code"]}
         tied = self._tied(call)
-        if "within" in call:  # its nodes are the inner graph's, and those of the graph itself were run
-            return {"status": "refused", "code": INNER}
         if tied is None:
             return {"status": "refused", "code": MISSING}
         if tied["status"] != "verified":
@@ -500,7 +497,7 @@ class _Told:
         # what no call's stores tell of, a library's result say, has what was found in it afterwards
         told = {name for one in self.ties["calls"] for name in one["writes"]}
         for name, buffer in self.ties["buffers"].items():
-            if name not in held and name not in told and not self._names_before(name, tied):
+            if name not in held and name not in told and (buffer["nodes"] or not self._names_before(name, tied)):
                 held[name] = buffer["nodes"], None
         # a call is given memory by the name that it has from then on
         for name in tied["reads"]:

@@ -29,6 +29,8 @@ def training_findings(training: dict) -> list[dict]:
         {"code": "same_losses", **same},
         {"code": "held_out", **ends, "entropy": training["conditional_entropy"]},
     ]
+    if training.get("loss") == "fused":
+        found.insert(0, {"code": "fused"})
     if not compiled["compiled"]:
         return [*found, {"code": "failed", "stage": compiled["stage"], "failure": compiled["failure"]}]
     found.append(_speed(training))

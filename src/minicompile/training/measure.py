@@ -35,7 +35,8 @@ def measure(
 
     Args:
         text, held_out: what is trained on, and what the trained models are judged by.
-        params: `training`, of the config; `steps` of it to take, None for all; `compile`, fields of `CompileConfig`.
+        params: `training`, of the config; `steps` of it to take, None for all; `loss`, one of the trainer's
+            `LOSSES`; `compile`, fields of `CompileConfig`.
         numpy_run: stage 17's `training.json`.
         device: a torch device.
 
@@ -49,7 +50,7 @@ def measure(
     torch.set_num_threads(training["threads"])
     plan = list(batches(text, training, params["steps"], device))
     ends = recorded_steps(len(plan), training["record_every"])
-    sides = {"eager": Trainer(config, training, device), "compiled": Trainer(config, training, device)}
+    sides = {name: Trainer(config, training, device, params["loss"]) for name in ("eager", "compiled")}
     sides["compiled"].compile(CompileConfig.from_dict(params["compile"], "config.yaml: compile"), plan[0], log)
     reported = time.monotonic()
     for begin, end in pairwise([0, *ends]):
@@ -72,6 +73,7 @@ def measure(
     return {
         "model": asdict(config),
         "threads": torch.get_num_threads(),
+        "loss": params["loss"],
         "steps": ends,
         "tokens": tokens,
         **made,

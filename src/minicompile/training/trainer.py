@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from minicompile.models import Loss
 from minicompile.safe.compile_config import CompileConfig
 from minicompile.safe.safe_compile import maybe_compile
+from minikernel.ops.linear_cross_entropy.operator import LinearCrossEntropyLoss
 from minilab import LabError
 from minimodel.checkpoint import Checkpoint
 from minimodel.corpus import TokenStream
@@ -24,6 +25,7 @@ from minimodel.model_config import MiniGPTConfig
 from minimodel.numpy_minigpt import NumpyMiniGPT
 from minimodel.optim import cosine_schedule
 from minimodel.port import port
+from minimodel.torch_minigpt import GrammarMiniGPT
 from minimodel.training import steps_of
 
 
@@ -53,11 +55,30 @@ def batches(stream: TokenStream, training: dict, steps: int | None, device: str)
         yield Batch(ids, targets, rate)
 
 
-def initial_model(config: MiniGPTConfig, seed: int, device: str) -> Loss:
-    """Build the port with the weights that the NumPy training begins with, as a module that returns the mean loss."""
+class FusedLoss(nn.Module):
+    """`Loss` without the logits: the head's product is a part of the lab's linear + cross-entropy."""
+
+    def __init__(self, model: GrammarMiniGPT) -> None:
+        super().__init__()
+        self.model, self.head, self.loss = model, model.lm_head, LinearCrossEntropyLoss()
+        model.add_module("lm_head", nn.Identity())
+
+    def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
+        return self.loss(self.model(ids), self.head.weight, targets, bias=self.head.bias)
+
+
+LOSSES: dict[str, type[nn.Module]] = {"logits": Loss, "fused": FusedLoss}
+
+
+def initial_model(config: MiniGPTConfig, seed: int, device: str, loss: str = "logits") -> nn.Module:
+    """Build the port with the weights that the NumPy training begins with, as a module that returns the mean loss.
+
+    Args:
+        loss: one of `LOSSES`.
+    """
     arrays = NumpyMiniGPT.initialise(config, seed).arrays
     model, _ = port(Checkpoint(config, arrays, metadata={}))
-    return Loss(model.train()).to(device)
+    return LOSSES[loss](model.train()).to(device)
 
 
 def adamw(module: nn.Module, training: dict) -> torch.optim.AdamW:
@@ -77,6 +98,7 @@ class Trainer:
     Args:
         config, training: the model's sizes, and the `training` section of the config.
         device: a torch device.
+        loss: one of `LOSSES`.
 
     Attributes:
         module: (ids, targets) -> mean cross-entropy, a scalar, in nats.
@@ -85,8 +107,8 @@ class Trainer:
         marks: the clock at the end of each stretch.
     """
 
-    def __init__(self, config: MiniGPTConfig, training: dict, device: str) -> None:
-        self.module = initial_model(config, training["seed"], device)
+    def __init__(self, config: MiniGPTConfig, training: dict, device: str, loss: str = "logits") -> None:
+        self.module = initial_model(config, training["seed"], device, loss)
         self.optimizer = adamw(self.module, training)
         self.clip = training["clip"]
         self.losses: list[float] = []

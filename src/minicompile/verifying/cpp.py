@@ -77,7 +77,10 @@ static inline int64_t drawn_integer(int64_t seed, int64_t offset, int64_t low, i
 }
 template <typename T> struct Lanes {
     static constexpr int count = 1; static constexpr int kind = kind_of<T>();
-    static void put(const T& value, double* to) { to[0] = static_cast<double>(value); }
+    static void put(const T& value, double* to) {
+        if constexpr (std::is_convertible_v<T, double>) to[0] = static_cast<double>(value);
+        else to[0] = NAN;  // a value with its place
+    }
 };
 template <typename T> struct Lanes<at::vec::Vectorized<T>> {
     static constexpr int count = at::vec::Vectorized<T>::size(); static constexpr int kind = kind_of<T>();
@@ -180,6 +183,7 @@ def read(source: str) -> Text:
     waiting: tuple[Axis, int] | None = None
     branches: list[tuple[int, int]] = []  # depth of its braces, line
     depth, made, condition = 0, list[str](), None
+    literal = set[str]()  # names of what stands in the text, in whatever dtype
     for number, line in enumerate(lines, 1):
         if match := LOOP.match(line):
             end = match["end"] or match["plain"]
@@ -198,6 +202,11 @@ def read(source: str) -> Text:
             text.addresses.append(Addressed(number, pointer, expression, root, axes, bool(STORED.search(line))))
         made.append(line)
         match = ASSIGNED.match(line)
+        if match and _is_literal(line.partition("=")[2], literal, axes):
+            literal.add(match["name"])
+            match = None
+        elif match:
+            literal.discard(match["name"])
         if (
             match
             and line.count("(") == line.count(")")
@@ -229,6 +238,12 @@ def read(source: str) -> Text:
         body = re.sub(rf"\b{theirs}\(", f"{ours}(", body)
     text.made = body.replace("__first + ", "")
     return text
+
+
+def _is_literal(right: str, known: set[str], axes: Sequence[Axis]) -> bool:
+    """Whether what is assigned is a number of the text's: a node has such values by chance alone."""
+    names = {*re.findall(r"\btmp(?:_acc)?\d+\b", right)}
+    return names <= known and not re.search(rf"ptr|\bks\d|\b({'|'.join(one.name for one in axes) or ' '})\b", right)
 
 
 def _lanes(axes: Sequence[Axis]) -> str | None:
@@ -266,30 +281,39 @@ class Library:
                 self.texts[source] = read(source)
             except Unable as error:
                 self.unread[source] = error
-        self._library: ctypes.CDLL | None = None
-        self._failed: Unable | None = None
-        if self.texts:
-            try:
-                self._library = _built([*self.texts.values()])
-            except Unable as error:
-                self._failed = error
+        self._built: dict[str, ctypes.CDLL | Unable] = {}  # by source
+        self._build([*self.texts.values()])
+
+    def _build(self, texts: list[Text]) -> None:
+        """Build kernels in one go; where one cannot be built, the others are all the same."""
+        if not texts:
+            return
+        try:
+            built: ctypes.CDLL | Unable = _built(texts)
+        except Unable as error:
+            if error.code == "not_built" and len(texts) > 1:
+                middle = len(texts) // 2
+                self._build(texts[:middle])
+                self._build(texts[middle:])
+                return
+            built = error
+        self._built |= dict.fromkeys((one.source for one in texts), built)
 
     def run(self, source: str, arguments: Sequence[Any]) -> Ran:
         """Run a kernel on its arguments."""
         if source in self.unread:
             raise self.unread[source]
-        if self._failed is not None:
-            raise self._failed
-        text = self.texts.get(source)
-        if text is None or self._library is None:
+        if source not in self._built:
             raise Unable("kernel_kind", "a C++ kernel that is made elsewhere")
-        library = self._library
+        text, library = self.texts[source], self._built[source]
+        if isinstance(library, Unable):
+            raise library
         given = dict(zip(text.parameters, arguments, strict=True))
         tensors = {name: one for name, one in given.items() if isinstance(one, torch.Tensor)}
         before = {name: _flat(one).clone() for name, one in tensors.items() if name not in text.constant}
         library.begin_notes(ctypes.c_int64(len(text.lines)), ctypes.c_int64(NOTED))
         getattr(library, text.name)(*map(_passed, arguments))
-        ran = Ran(programs=1, random=any(name in source for name in DRAWN))
+        ran = Ran(programs=1, random=any(name in source for name in DRAWN), text=source.lstrip("\n"))
         ran.loaded = {one.pointer for one in text.addresses if not one.stored or one.pointer not in before} & set(
             tensors
         )
@@ -298,12 +322,12 @@ class Library:
             now = _flat(tensors[name])
             changed = (now != held) & ~((now != now) & (held != held))
             ran.stored[name] = [changed.nonzero().reshape(-1)]
-        self._noted(text, tensors, {n: v for n, v in given.items() if isinstance(v, int)}, ran)
+        self._noted(text, library, tensors, {n: v for n, v in given.items() if isinstance(v, int)}, ran)
         return ran
 
-    def _noted(self, text: Text, tensors: dict[str, torch.Tensor], symbols: dict[str, int], ran: Ran) -> None:
-        assert self._library is not None
-        library = self._library
+    def _noted(
+        self, text: Text, library: ctypes.CDLL, tensors: dict[str, torch.Tensor], symbols: dict[str, int], ran: Ran
+    ) -> None:
         roots: dict[int, dict[str, int]] = {}
         columns: dict[int, tuple[dict[str, torch.Tensor], torch.Tensor]] = {}
         for one in text.lines:
@@ -446,7 +470,9 @@ def _noted_at(function: Any, number: int, kind: Any, count: int) -> torch.Tensor
 
 def _flags(sources: str) -> list[str]:
     isas = {type(one).__name__: one for one in owner("pick_vec_isa").supported_vec_isa_list}
-    wide = re.search(r"Vectorized(?:N)?<float(?:,\d)?>::loadu\([^;]*static_cast<int64_t>\(16\)\)", sources)
+    # a vector that is built narrower than it was written is loaded beyond its end
+    counts = re.findall(r"Vectorized<float>::loadu\([^;]*?static_cast<int64_t>\((\d+)L?\)\)", sources)
+    wide = any(int(one) > 8 for one in counts) or re.search(r"\+=\s*static_cast<int64_t>\(16L?\)", sources)
     found = isas.get("VecAVX512" if wide and "VectorizedN<float,2>" not in sources else "VecAVX2")
     if found is None:
         raise Unable("no_vector_unit")
@@ -476,7 +502,8 @@ def _built(texts: list[Text]) -> ctypes.CDLL:
         header.write_text("\n".join([*headers, NOTES]))
         _run([*common, *compiled, "-x", "c++-header", str(header), "-o", f"{header}.gch"], folder)
     source, library = folder / f"{key}.cpp", folder / f"{key}.so"
-    source.write_text("\n".join(one.made for one in texts))
+    # kernels from templates bring functions of the same names
+    source.write_text("\n".join(f"namespace of_{one.name} {{\n{one.made}\n}}" for one in texts))
     _run([*common, *compiled, "-include", str(header), "-shared", str(source), "-o", str(library),
           *(one for one in flags if one.startswith(("-l", "-L"))), "-lgomp"], folder)  # fmt: skip
     made = ctypes.CDLL(str(library))

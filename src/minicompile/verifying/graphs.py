@@ -1,7 +1,7 @@
 """The ATen graph, run node by node: the value of each, and how the elements of one lie in another."""
 
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,8 +11,10 @@ from minicompile.torch_private.known_values import changes_arguments
 from minicompile.torch_private.names import owner
 from minicompile.verifying import random_numbers
 from minicompile.verifying.blocks import Unable
+from minicompile.verifying.stand_ins import STAND_INS
 
 CPU = torch.device("cpu")
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 Kernels = Callable[[str, dict[str, Any]], Any]
 KEEPING = ("aten.clone.default", "aten.reshape.default", "aten._unsafe_view.default", "aten.contiguous.default",
            "aten.alias.default", "aten.detach.default", "aten.lift_fresh_copy.default",
@@ -20,10 +22,24 @@ KEEPING = ("aten.clone.default", "aten.reshape.default", "aten._unsafe_view.defa
 WAYS = 32  # from one shape to another
 STEPS = 3
 HOLE = -100  # what a loss looks past
+COND, LOOP, REGION = "cond", "while_loop", "invoke_subgraph"  # which call graphs within the graph
+LOOPED = 1000  # turns of a loop, of which as many are looked at:
+TURNS = 4
 
 
 def on_cpu(value: Any) -> Any:
+    """A device, or a graph that names some, on the CPU."""
+    if isinstance(value, fx.GraphModule):
+        return _graph_on_cpu(value)
     return CPU if isinstance(value, torch.device) else value
+
+
+def _graph_on_cpu(module: fx.GraphModule) -> fx.GraphModule:
+    made = fx.Graph()
+    made.output(made.graph_copy(module.graph, {}))
+    for node in made.nodes:
+        node.args, node.kwargs = fx.node.map_aggregate((node.args, node.kwargs), on_cpu)  # type: ignore[assignment]
+    return fx.GraphModule(module, made)
 
 
 def here(value: Any) -> Any:
@@ -38,20 +54,35 @@ class Values(fx.Interpreter):
     """Runs a graph on the CPU, and keeps each value as it was when it was computed."""
 
     def __init__(
-        self, module: fx.GraphModule, branch: bool | None = None, kernels: Kernels | None = None, within: str = ""
+        self,
+        module: fx.GraphModule,
+        branch: bool | None = None,
+        kernels: Kernels | None = None,
+        outer: "Values | None" = None,
+        within: str = "",
     ) -> None:
         """
         Args:
             module: the graph.
             branch: which branch of each condition hands on its results; None, the one that the condition says.
             kernels: runs a user's kernel.
-            within: the branch that the graph is of, before the names of its nodes.
+            outer: the graph that this one is within.
+            within: this one's name, before the names of its nodes.
         """
         super().__init__(module, garbage_collect_values=False)
         self.extra_traceback = False
-        self.branch, self.kernels, self.within = branch, kernels, within
+        self.branch, self.kernels, self.within, self.nodes = branch, kernels, within, [*module.graph.nodes]
         self.found: dict[str, torch.Tensor] = {}
         self.raw: dict[str, Any] = {}
+        # by name each graph within, as often as it ran: a loop's body in each of its first turns
+        self.inner: dict[str, list[Values]] = {} if outer is None else outer.inner
+
+    def at(self, turn: int) -> dict[str, torch.Tensor]:
+        """The values of the graphs within, each in one of its turns."""
+        found: dict[str, torch.Tensor] = {}
+        for several in self.inner.values():
+            found |= several[turn].found if turn < len(several) else {}
+        return found
 
     def run_node(self, node: fx.Node) -> Any:
         changing = node.op == "call_function" and changes_arguments(node.target)
@@ -59,6 +90,8 @@ class Values(fx.Interpreter):
         before = [one.clone() for one in given]
         value = super().run_node(node)
         self.raw[node.name] = value
+        if node.op == "output":
+            return value
         if isinstance(value, torch.Tensor):
             self.found[self.within + node.name] = value.detach().clone()
         elif changing:
@@ -80,13 +113,17 @@ class Values(fx.Interpreter):
         return here(super().fetch_attr(target))
 
     def call_function(self, target: Any, args: tuple, kwargs: dict) -> Any:
-        args, kwargs = owner("tree_map").tree_map(on_cpu, (args, kwargs))
         name = str(target)
-        if name == "cond":
+        if name == COND:
             return self._both(*args[:4])
+        if name == LOOP:
+            return self._loop(*args[:4])
+        if name == REGION:
+            return self._within(args[0], args[2:])
+        args, kwargs = owner("tree_map").tree_map(on_cpu, (args, kwargs))
         if name.startswith("triton_kernel_wrapper") and self.kernels is not None:
             return self.kernels(name, kwargs)
-        instead = RANDOM.get(name.removesuffix(".default"))
+        instead = RANDOM.get(name.removesuffix(".default")) or STAND_INS.get(name)
         if instead is not None:
             return instead(*args, **kwargs)
         made = super().call_function(target, args, kwargs)
@@ -96,15 +133,38 @@ class Values(fx.Interpreter):
 
     def _both(self, condition: Any, true: fx.GraphModule, false: fx.GraphModule, operands: Sequence[Any]) -> Any:
         """Both branches, of which one hands on its results."""
-        names = {id(one): name for name, one in self.submodules.items()}
-        results = []
-        for branch in (true, false):
-            runs = Values(branch, self.branch, self.kernels, f"{self.within}{names.get(id(branch), 'branch')}.")
-            copies = [one.clone() if isinstance(one, torch.Tensor) else one for one in operands]
-            results.append(runs.run(*copies))
-            self.found |= runs.found
+        results = [self._within(branch, operands) for branch in (true, false)]
         taken = bool(condition) if self.branch is None else self.branch
         return results[0 if taken else 1]
+
+    def _loop(self, test: fx.GraphModule, body: fx.GraphModule, carried: Sequence[Any], more: Sequence[Any]) -> Any:
+        """A loop's turns, until its test says that it is over."""
+        for _ in range(LOOPED):
+            over = self._within(test, [*carried, *more])
+            if not bool(over[0] if isinstance(over, tuple | list) else over):
+                return tuple(carried)
+            carried = self._within(body, [*carried, *more])
+        raise Unable("time", "a loop")
+
+    def _within(self, module: fx.GraphModule, operands: Sequence[Any]) -> Any:
+        """What a graph within gives; what it leaves in the operands is its own."""
+        own = next((name for name, one in self.submodules.items() if one is module), "branch")
+        within = f"{self.within.replace('.', '_')}{own}."
+        runs = Values(module, self.branch, self.kernels, self, within)
+        several = self.inner.setdefault(within, [])
+        if len(several) < TURNS:
+            several.append(runs)
+        return runs.run(*[one.clone() if isinstance(one, torch.Tensor) else one for one in operands])
+
+
+def handed_on(part: Values) -> set[str]:
+    """The nodes whose values a graph within the graph computes, and no kernel of this graph."""
+    found: set[str] = set()
+    for node in part.nodes:
+        taken = getattr(node.target, "__name__", "") == "getitem" and node.all_input_nodes[0].name in found
+        if node.op == "call_function" and (taken or str(node.target) in (COND, LOOP, REGION)):
+            found.add(node.name)
+    return {part.within + name for name in found}
 
 
 def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -189,10 +249,66 @@ def hint(size: Any) -> int:
     return int(found)
 
 
+def all_laid(nodes: Sequence[fx.Node], given: Sequence[Any]) -> dict[str, Any]:
+    """By input what a graph was given for it, where that is what the input takes."""
+    values = [node.meta.get("val") for node in nodes]
+    lengths: dict[str, int] = {}  # by symbol, of those that nobody knows before it runs
+    for value, one in zip(values, given, strict=True):
+        if isinstance(value, torch.Tensor) and type(one) in PLAIN_TENSORS and value.ndim == one.ndim:
+            lengths |= {str(size): int(length) for size, length in zip(value.size(), one.size(), strict=True)}
+    made = {}
+    for node, value, one in zip(nodes, values, given, strict=True):
+        number = lengths.get(str(value), one) if isinstance(one, torch.SymInt) else one
+        made[node.name] = laid(value, number)
+    return {name: one for name, one in made.items() if one is not None}
+
+
+def laid(wanted: Any, given: Any) -> Any:
+    """What a graph was given, on the CPU and in the layout of an input; None where it is not what the input takes."""
+    if isinstance(wanted, torch.Tensor) != isinstance(given, torch.Tensor):
+        return None
+    if not isinstance(wanted, torch.Tensor):
+        return hint(given) if isinstance(given, torch.SymInt) else given
+    if type(given) not in PLAIN_TENSORS or given.dtype != wanted.dtype:
+        return None
+    try:
+        size, stride = [*map(hint, wanted.size())], [*map(hint, wanted.stride())]
+    except Unable:  # that nobody knows before it runs
+        return given.detach().to(CPU) if wanted.ndim == given.ndim else None
+    if size != [*given.size()]:
+        return None
+    if stride == [*given.stride()]:
+        return given.detach().to(CPU)
+    try:
+        return torch.empty_strided(size, stride, dtype=given.dtype).copy_(given.detach())
+    except RuntimeError:  # several of its elements are one
+        return None
+
+
+def left_for(backward: fx.GraphModule, forward: fx.GraphModule, results: Sequence[Any]) -> dict[str, Any]:
+    """By input of a backward graph what a forward graph left for it, which are the last of its results.
+
+    Numbers come last there and first here; gradients are not among them.
+    """
+    takes = [node for node in inputs_of(backward) if not node.name.startswith("tangents")]
+    left = list(results)[len(results) - len(takes) :]
+    if len(left) < len(takes):
+        return {}
+    takes.sort(key=lambda node: not isinstance(node.meta.get("val"), torch.Tensor))
+    made = all_laid(takes, left)
+    return made if len(made) == len(takes) else {}
+
+
 def made_up(
-    module: fx.GraphModule, kind: str, generator: torch.Generator, highest: dict[str, int], holes: frozenset[str]
+    module: fx.GraphModule,
+    kind: str,
+    generator: torch.Generator,
+    highest: dict[str, int],
+    holes: frozenset[str],
+    known: Mapping[str, Any],
+    like: Mapping[str, Any],
 ) -> list[Any]:
-    """Inputs of a graph's kind: `normal`, or `positive`.
+    """Inputs of a graph's kind: `normal`, or `positive`; `own`, of which a number alone is 1, as a loss's gradient is.
 
     Args:
         module: the graph.
@@ -200,12 +316,16 @@ def made_up(
         generator: that draws them.
         highest: integers are below it, by input.
         holes: inputs of which some integers are `HOLE`.
+        known: inputs that are not made up.
+        like: inputs that the graph takes, for sizes that it does not know.
     """
     made: list[Any] = []
     for node in inputs_of(module):
         value = node.meta.get("val")
-        if isinstance(value, torch.Tensor):
-            size, stride = [*map(hint, value.size())], [*map(hint, value.stride())]
+        if node.name in known:
+            made.append(known[node.name])
+        elif isinstance(value, torch.Tensor):
+            size, stride = _layout(value, like.get(node.name))
             made.append(_tensor(size, stride, value.dtype, kind, generator, highest.get(node.name, 2)))
             if node.name in holes:
                 here = torch.rand(made[-1].shape, generator=generator) < 0.2
@@ -215,6 +335,15 @@ def made_up(
         else:
             raise Unable("input")
     return made
+
+
+def _layout(value: torch.Tensor, like: Any) -> tuple[list[int], list[int]]:
+    try:
+        return [*map(hint, value.size())], [*map(hint, value.stride())]
+    except Unable:
+        if not isinstance(like, torch.Tensor):
+            raise
+        return [*like.size()], [*like.stride()]
 
 
 def _tensor(
@@ -228,6 +357,7 @@ def _tensor(
         if dtype.is_complex:
             raise Unable("complex")
         wide = wide.uniform_(0.1, 1.1, generator=generator) if kind == "positive" else wide.normal_(generator=generator)
+        wide = wide.fill_(1) if kind == "own" and not size else wide
         memory = wide.to(dtype)
     elif dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool):
         memory = torch.empty(reach, dtype=dtype)
@@ -240,17 +370,19 @@ def _tensor(
 class Layouts:
     """How the elements of a shape are those of another, by the views of the graph."""
 
-    def __init__(self, module: fx.GraphModule, values: Values) -> None:
+    def __init__(self, values: Values) -> None:
         self.base: dict[str, str] = {}  # a node that has all elements of another, in whatever order, and no others
         self._steps: dict[tuple[int, ...], list[tuple[tuple[int, ...], torch.Tensor]]] = {}
         self._known: dict[tuple, list[torch.Tensor | None]] = {}
         self._reached: dict[tuple[int, ...], list[tuple[tuple[int, ...], torch.Tensor]]] = {}
-        for node in module.graph.nodes:
-            if node.op == "call_function" and node.args and isinstance(node.args[0], fx.Node):
-                self._view(node, node.args[0].name, values)
+        for part in (values, *(several[0] for several in values.inner.values())):
+            for node in part.nodes:
+                if node.op == "call_function" and node.args and isinstance(node.args[0], fx.Node):
+                    self._view(node, node.args[0].name, part)
 
     def _view(self, node: fx.Node, of: str, values: Values) -> None:
-        first, made = values.found.get(of), values.found.get(node.name)
+        within = values.within
+        first, made = values.found.get(within + of), values.found.get(within + node.name)
         known = getattr(node.target, "is_view", False) or str(node.target) in KEEPING
         if not known or first is None or made is None or first.dtype != made.dtype or not first.numel():
             return
@@ -274,7 +406,7 @@ class Layouts:
             self._add(before, after, back)
             self._add(after, before, flat)
         if bool((back >= 0).all()):
-            self.base[node.name] = self.base.get(of, of)
+            self.base[within + node.name] = self.base.get(within + of, within + of)
 
     def _add(self, before: tuple[int, ...], after: tuple[int, ...], index: torch.Tensor) -> None:
         steps = self._steps.setdefault(before, [])

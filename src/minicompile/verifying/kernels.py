@@ -6,14 +6,14 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import torch
 
 from minicompile.torch_private.names import owner
 from minicompile.verifying.blocks import Block, Memory, Pointer, Unable, block, pointer_to
-from minicompile.verifying.language import Plain, Program, helpers, libdevice, negated, tl, triton
+from minicompile.verifying.language import Plain, Program, converted, helpers, libdevice, negated, tl, triton
 
 BLOCK = 1 << 20  # elements of a block; more than that, and the grid has several programs
 SAMPLED, SEVERAL = 8, 64  # programs whose lines are kept, where there are more than several
@@ -59,20 +59,25 @@ class Ran:
     sampled: int | None = None
     random: bool = False
     by_data: frozenset[int] = frozenset()  # lines whose addresses follow from values
+    text: str = ""  # the kernel's, by whose lines values are told
     branches: dict[int, tuple[Any, int]] = field(default_factory=dict)  # by line the loops around it, and the branch
 
 
 class Trace(Program):
     """Listens to a run."""
 
-    def __init__(self, deadline: float) -> None:
-        self.ran, self.deadline = Ran(), deadline
+    def __init__(self, deadline: float, literal: frozenset[int] = frozenset()) -> None:
+        self.ran, self.deadline, self.literal = Ran(), deadline, literal
         self.number, self.keeps, self.line = 0, True, 0
+        self.described = False  # whether blocks come through descriptors, and are turned once they are there
 
     def at(self, line: int) -> None:
         self.line = line
         if time.monotonic() > self.deadline:
             raise Unable("time")
+
+    def makes_descriptor(self) -> None:
+        self.described = True
 
     def loaded(self, pointer: Pointer, mask: torch.Tensor | None) -> None:
         self.ran.loaded.add(pointer.memory.argument)
@@ -91,7 +96,7 @@ class Trace(Program):
     def value(self, line: int, name: str, value: Any, around: dict[str, Any]) -> None:
         if not self.keeps or not isinstance(value, Block | int | float):
             return
-        constant = not isinstance(value, Block)
+        constant = not isinstance(value, Block) or line in self.literal
         made = block(value)
         values = made.values.float() if made.dtype.primitive_bitwidth == 8 and made.dtype.is_floating() else made.values
         seen = Seen(self.number, values, _valid(values.shape, around), constant)
@@ -112,13 +117,14 @@ class Trace(Program):
         found.sort(key=lambda one: (one[0][0] == "r", {"z": 0, "y": 1, "x": 2}.get(one[0], 3), one[0]))
         made: list[tuple[int, torch.Tensor, tuple[int, ...]]] = []
         made += [(self.number, places, (count,)) for _, places, count in found]
-        for first in range(len(found)):
-            for last in range(first + 2, len(found) + 1):
-                together, sizes = torch.zeros((), dtype=torch.int64), []
-                for _, places, count in found[first:last]:
-                    together = together * count + places
-                    sizes.append(count)
-                made.append((self.number, together, tuple(sizes)))
+        for order in permutations(found) if self.described else (tuple(found),):
+            for first in range(len(order)):
+                for last in range(first + 2, len(order) + 1):
+                    together, sizes = torch.zeros((), dtype=torch.int64), []
+                    for _, places, count in order[first:last]:
+                        together = together * count + places
+                        sizes.append(count)
+                    made.append((self.number, together, tuple(sizes)))
         self.ran.natural.append(made)
 
 
@@ -177,6 +183,7 @@ class Kernel:
     names: list[str]  # of its arguments
     text: str
     by_data: frozenset[int]
+    literal: frozenset[int]  # lines that assign a number of the text's, in whatever shape and dtype
 
 
 class _Anything:
@@ -197,10 +204,13 @@ def kernel_of(name: str, source: str) -> Kernel:
     """
     text = source.lstrip("\n")
     tree = ast.parse(text)
-    function = next(one for one in reversed(tree.body) if isinstance(one, ast.FunctionDef) and _is_jitted(one))
+    functions = [one for one in tree.body if isinstance(one, ast.FunctionDef) and _is_jitted(one)]
+    # what a user's kernel calls may stand before it or after
+    function = next((one for one in functions if _is_launched(one)), functions[-1])
     space: dict[str, Any] = {
         "tl": tl, "triton": triton, "libdevice": libdevice, "tl_math": libdevice, "triton_helpers": helpers(),
-        "__negated__": negated, "inf": float("inf"), "nan": float("nan"), "__file__": "", "math": libdevice,
+        "__negated__": negated, "__to__": converted, "inf": float("inf"), "nan": float("nan"), "__file__": "",
+        "math": libdevice,
     }  # fmt: skip
     anything = _Anything()
     told: dict[str, Any] = {}
@@ -211,7 +221,6 @@ def kernel_of(name: str, source: str) -> Kernel:
                 told[keyword.arg] = eval(compile(ast.Expression(keyword.value), "<told>", "eval"), {**stand_ins})
         if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Attribute):
             told["kind"] = decorator.func.attr
-    functions = [one for one in tree.body if isinstance(one, ast.FunctionDef) and _is_jitted(one)]
     names = [one.arg for one in function.args.args]
     for one in functions:
         plain = Plain().visit(one)
@@ -227,11 +236,36 @@ def kernel_of(name: str, source: str) -> Kernel:
         and ast.unparse(one.func).startswith(("tl.load", "tl.store", "tl.atomic"))
         and any(isinstance(part, ast.Name) and re.match(r"tmp\d", part.id) for part in ast.walk(one.args[0]))
     )
-    return Kernel(name, space[function.name], told, names, text, by_data)
+    return Kernel(name, space[function.name], told, names, text, by_data, _literal(ast.parse(text)))
 
 
 def _is_jitted(function: ast.FunctionDef) -> bool:
     return any("jit" in ast.unparse(one) for one in function.decorator_list)
+
+
+def _literal(tree: ast.Module) -> frozenset[int]:
+    """The lines that assign what stands in the text: no value of a node's is found there but by chance."""
+    lines, names = set[int](), {"tl", "triton_helpers", "libdevice", "tl_math", "inf", "nan", "XBLOCK", "YBLOCK"}
+    counts: dict[str, int] = {}
+    assigned = [one for one in ast.walk(tree) if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)]
+    for one in assigned:
+        counts[one.targets[0].id] = counts.get(one.targets[0].id, 0) + 1  # type: ignore[attr-defined]
+    for one in sorted(assigned, key=lambda each: each.lineno):
+        name = one.targets[0].id  # type: ignore[attr-defined]
+        used = {part.id for part in ast.walk(one.value) if isinstance(part, ast.Name)}
+        calls = {ast.unparse(part.func) for part in ast.walk(one.value) if isinstance(part, ast.Call)}
+        shapes = {one for one in used if one.endswith("BLOCK")}
+        plain = not calls & {"tl.program_id", "tl.arange", "tl.num_programs"}
+        if counts[name] == 1 and re.match(r"tmp\d", name) and plain and used <= names | shapes:
+            names.add(name)
+            lines.add(one.lineno)
+    return frozenset(lines)
+
+
+def _is_launched(function: ast.FunctionDef) -> bool:
+    """Whether Inductor tells how a function is launched."""
+    told = [one for one in function.decorator_list if isinstance(one, ast.Call)]
+    return any(keyword.arg == "triton_meta" for one in told for keyword in one.keywords)
 
 
 def run(kernel: Kernel, arguments: Sequence[Any], seconds: float) -> Ran:
@@ -258,20 +292,25 @@ def run(kernel: Kernel, arguments: Sequence[Any], seconds: float) -> Ran:
         if name not in more
     }
     several = COMBINED if "num_xblocks" in kernel.text else SEVERAL
-    ran = launch(kernel.function, {**passed, **free}, grid, seconds, several)
-    ran.by_data = kernel.by_data
+    ran = launch(kernel.function, {**passed, **free}, grid, seconds, several, kernel.literal)
+    ran.by_data, ran.text = kernel.by_data, kernel.text
     ran.random = re.search(r"\b(?:rand|randn|randint64|rand4x|randn4x)\(", kernel.text) is not None
     return ran
 
 
 def launch(
-    function: Any, arguments: dict[str, Any], grid: tuple[int, ...], seconds: float, several: int = SEVERAL
+    function: Any,
+    arguments: dict[str, Any],
+    grid: tuple[int, ...],
+    seconds: float,
+    several: int = SEVERAL,
+    literal: frozenset[int] = frozenset(),
 ) -> Ran:
-    """Run a function for each program of a grid."""
+    """Run a function for each program of a grid; lines that are `literal` assign what stands in the text."""
     whole: Any = (*grid, 1, 1, 1)[:3]
     count = whole[0] * whole[1] * whole[2]
     kept = _sample(count, several)
-    trace = Trace(time.monotonic() + seconds)
+    trace = Trace(time.monotonic() + seconds, literal)
     before, tl.program = tl.program, trace
     space = function.__globals__
     space["__trace__"] = trace

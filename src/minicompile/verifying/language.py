@@ -7,6 +7,7 @@ installed, read in the same way; the few that wait for another program, or sort,
 import ast
 import functools
 import math
+import re
 import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -25,6 +26,8 @@ class Program:
 
     place: tuple[int, int, int] = (0, 0, 0)
     grid: tuple[int, int, int] = (1, 1, 1)
+
+    def makes_descriptor(self) -> None: ...
 
     def loaded(self, pointer: Pointer, mask: torch.Tensor | None) -> None: ...
 
@@ -174,6 +177,20 @@ class Language:
     def atomic_xchg(self, pointer: Pointer, value: Any, mask: Any = None, **_how: Any) -> Block:
         return self._atomic(lambda flat, at, one: flat.scatter_(0, at, one), pointer, value, mask)
 
+    def make_tensor_descriptor(
+        self, base: Pointer, shape: Any, strides: Any, block_shape: Any, padding_option: str = "zero", **_how: Any
+    ) -> "Descriptor":
+        if padding_option != "zero":
+            raise Unable("descriptor", padding_option)
+        self.program.makes_descriptor()
+        return Descriptor(self, base, _shape(shape), _shape(strides), _shape(block_shape))
+
+    def load_tensor_descriptor(self, descriptor: "Descriptor", offsets: Any, *_how: Any) -> Block:
+        return descriptor.load(offsets)
+
+    def store_tensor_descriptor(self, descriptor: "Descriptor", offsets: Any, value: Any, *_how: Any) -> None:
+        descriptor.store(offsets, value)
+
     # shapes
 
     def broadcast_to(self, value: Any, *shape: Any) -> Block:
@@ -251,6 +268,13 @@ class Language:
 
     def randn(self, seed: Any, offset: Any, **_how: Any) -> Block:
         return Block(normal(block(seed).values, block(offset).values), float32)
+
+    def inline_asm_elementwise(self, asm: str, _constraints: str, args: list, dtype: DType, **how: Any) -> Block:
+        match = re.fullmatch(r"\s*(\w+)(?:\.(?:rn|approx|full|ftz))*\.f32 \$0((?:, \$\d)+);\s*", asm)
+        wanted = "".join(f", ${number + 1}" for number in range(len(args)))
+        if match is None or match[2] != wanted or match[1] not in ASSEMBLY or how.get("pack", 1) != 1:
+            raise Unable("language", asm)
+        return cast(ASSEMBLY[match[1]](*args), dtype)
 
     # along an axis
 
@@ -377,6 +401,40 @@ class Language:
         return getattr(self, f"{'int' if signed else 'uint'}{bitwidth}")
 
 
+class Descriptor:
+    """Memory in blocks: what of a block lies outside of the shape is 0 when it is loaded, and is not stored."""
+
+    def __init__(self, language: Language, base: Pointer, shape: list[int], strides: list[int], block: list[int]):
+        self.language, self.base, self.shape, self.strides, self.block = language, base, shape, strides, block
+
+    @property
+    def dtype(self) -> DType:
+        return self.base.dtype
+
+    block_shape = property(lambda self: self.block)
+
+    def _places(self, offsets: Any) -> tuple[Pointer, Block]:
+        places = self.base.offsets
+        there = torch.ones([1] * len(self.block), dtype=torch.bool)
+        for axis, (first, size, step, length) in enumerate(
+            zip(offsets, self.shape, self.strides, self.block, strict=True)
+        ):
+            at = (torch.arange(length) + int(first)).reshape(
+                [-1 if axis == one else 1 for one in range(len(self.block))]
+            )
+            places = places + at * step
+            there = there & (at >= 0) & (at < size)
+        return Pointer(self.base.memory, places), Block(there, int1)
+
+    def load(self, offsets: Any) -> Block:
+        pointer, there = self._places(offsets)
+        return self.language.load(pointer, there, 0)
+
+    def store(self, offsets: Any, value: Any) -> None:
+        pointer, there = self._places(offsets)
+        self.language.store(pointer, value, there)
+
+
 OTHERWISE = {"nearbyint": "round", "rint": "round", "fabs": "abs", "fast_tanhf": "tanh", "cyl_bessel_i0": "i0",
              "llrint": "round", "finitef": "isfinite", "isfinited": "isfinite", "fast_expf": "exp",
              "fast_logf": "log", "mul_rn": "mul", "add_rn": "add", "sub_rn": "sub", "div_rn": "true_divide",
@@ -434,6 +492,18 @@ def _fused(first: Any, second: Any, third: Any) -> Block:
     return Block((wide[0] * wide[1] + wide[2]).to(dtype.held), dtype)
 
 
+# instructions of PTX that Inductor writes; a GPU's own are off by a unit of the last place or two
+ASSEMBLY: dict[str, Callable[..., Block]] = {
+    "fma": _fused,
+    "rcp": functools.partial(_pointwise, torch.reciprocal),
+    "ex2": functools.partial(_pointwise, torch.exp2),
+    "lg2": functools.partial(_pointwise, torch.log2),
+    "tanh": functools.partial(_pointwise, torch.tanh),
+    "div": blocks.quotient,
+    "mul": functools.partial(blocks.arithmetic, torch.mul),
+    "add": functools.partial(blocks.arithmetic, torch.add),
+    "sub": functools.partial(blocks.arithmetic, torch.sub),
+}
 libdevice = Mathematics("libdevice")
 tl = Language()
 
@@ -446,6 +516,11 @@ def jit(function: Any = None, **_how: Any) -> Any:
 triton = types.SimpleNamespace(
     jit=jit, language=tl, cdiv=tl.cdiv, next_power_of_2=lambda value: 1 << (int(value) - 1).bit_length()
 )
+
+
+def converted(value: Any, *how: Any, **named: Any) -> Any:
+    """`.to` of a block, or of a number that the kernel is given."""
+    return (block(value) if isinstance(value, bool | int | float) else value).to(*how, **named)
 
 
 def negated(value: Any) -> Any:
@@ -497,7 +572,17 @@ OURS: dict[str, Any] = {
 
 
 class Plain(ast.NodeTransformer):
-    """A kernel's text as Python runs it: `not` goes place by place, no decorator and no annotation is evaluated."""
+    """A kernel's text as Python runs it: `not` goes place by place, numbers are cast as blocks are.
+
+    No decorator and no annotation is evaluated.
+    """
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.func, ast.Attribute) or node.func.attr != "to":
+            return node
+        called = ast.Call(ast.Name("__to__", ast.Load()), [node.func.value, *node.args], node.keywords)
+        return ast.copy_location(ast.fix_missing_locations(called), node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
@@ -530,7 +615,7 @@ def helpers() -> types.ModuleType:
     module = types.ModuleType("triton_helpers")
     space = vars(module)
     space |= {"tl": tl, "triton": triton, "math": libdevice, "libdevice": libdevice, "pymath": math}
-    space |= {"__negated__": negated, "_log2": lambda value: int(value).bit_length() - 1}
+    space |= {"__negated__": negated, "__to__": converted, "_log2": lambda value: int(value).bit_length() - 1}
     for one in kept:
         tree = ast.fix_missing_locations(ast.Module([Plain().visit(one)], []))
         try:
@@ -547,6 +632,7 @@ __all__ = [
     "Plain",
     "Pointer",
     "Program",
+    "converted",
     "helpers",
     "jit",
     "libdevice",

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy
@@ -13,6 +14,7 @@ from minicompile.verifying.kernels import Access, Ran, Seen
 
 MOST = 1 << 23  # places of a line in one program
 QUICK = 96  # places that are looked at first
+PICKED = 5  # values by which nodes are looked up
 EPSILON = {
     torch.float64: 2.0**-52, torch.float32: 2.0**-23, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7,
     torch.float8_e4m3fn: 2.0**-3, torch.float8_e5m2: 2.0**-2,
@@ -38,11 +40,17 @@ class Values:
     def of(cls, name: str, value: torch.Tensor, unit: float = 0.0) -> "Values":
         wide = value.dtype.is_floating_point
         flat = value.detach().reshape(-1).to(torch.float64 if wide else torch.int64)
-        finite = flat[torch.isfinite(flat)] if wide else flat
-        scale = float(finite.double().pow(2).mean().sqrt()) if finite.numel() else 1.0
+        scale = _scale(flat) if flat.numel() else 1.0
+        if not math.isfinite(scale):
+            finite = flat[torch.isfinite(flat)]
+            scale = _scale(finite) if finite.numel() else 1.0
         constant = bool(flat.numel() and (flat == flat[0]).all())
         return cls(name, tuple(value.shape), value.dtype, flat, scale, constant and flat.numel() > 1, wide,
                    max(unit, EPSILON.get(value.dtype, 0.0)))  # fmt: skip
+
+
+def _scale(flat: torch.Tensor) -> float:
+    return float(flat.double().pow(2).mean().sqrt())
 
 
 @dataclass
@@ -68,11 +76,25 @@ def apart(values: torch.Tensor, node: Values, index: torch.Tensor, dtype: torch.
     if not node.wide:
         return torch.where(values == wanted, 0.0, math.inf)
     unit = max(node.unit, EPSILON.get(dtype, 0.0))
-    size = torch.maximum(wanted.abs(), torch.tensor(node.scale, dtype=torch.float64)).clamp(min=1e-300)
-    off = (values - wanted).abs() / (size * unit)
-    same = (values == wanted) | (values.isnan() & wanted.isnan())
-    off = torch.where(same, torch.zeros_like(off), off)
-    return torch.where(off.isnan(), torch.full_like(off, math.inf), off)
+    off = (values - wanted).abs() / wanted.abs().clamp(min=max(node.scale, 1e-300)).mul_(unit)
+    odd = off.isnan()  # of infinities, and of what is no number
+    if bool(odd.any()):
+        same = (values == wanted) | (values.isnan() & wanted.isnan())
+        off = torch.where(odd, torch.where(same, 0.0, math.inf), off)
+    return off
+
+
+def _may_be(values: Any, node: Values, index: Any, dtype: torch.dtype, allowed: float) -> bool:
+    """The same of a few values, for which NumPy is quicker; what it lets pass is looked at as a whole."""
+    if (index < 0).any():
+        return False
+    wanted = node.flat.numpy()[index]
+    if not node.wide:
+        return bool((values == wanted).all())
+    unit = max(node.unit, EPSILON.get(dtype, 0.0))
+    with numpy.errstate(all="ignore"):
+        far = ~(numpy.abs(values - wanted) <= allowed * unit * numpy.maximum(numpy.abs(wanted), node.scale))
+    return not (far.any() and (far & (values != wanted) & ~(numpy.isnan(values) & numpy.isnan(wanted))).any())
 
 
 class Candidates:
@@ -80,39 +102,41 @@ class Candidates:
 
     def __init__(self, values: Iterable[Values]) -> None:
         self.every = {one.name: one for one in values if one.flat.numel()}
-        wide = [one for one in self.every.values() if one.wide]
+        self._wide = [one for one in self.every.values() if one.wide]
         self.rest = [one.name for one in self.every.values() if not one.wide]
-        self._names = [one.name for one in wide]
-        self._flat: Any = numpy.zeros(0)
-        self._owners: Any = numpy.zeros(0)
-        self._slack: Any = numpy.zeros(0)
-        self._unit = 0.0
-        if wide:
-            flat = torch.cat([one.flat for one in wide]).numpy()
-            owners = numpy.repeat(numpy.arange(len(wide)), [one.flat.numel() for one in wide])
-            counts = [one.flat.numel() for one in wide]
-            slack = numpy.repeat([one.scale * one.unit * 64 for one in wide], counts)
-            self._unit = max(one.unit for one in wide) * 64
-            order = numpy.argsort(flat, kind="stable")
-            self._flat, self._owners, self._slack = flat[order], owners[order], slack[order]
-        self._most = float(self._slack.max()) if len(self._slack) else 0.0
+
+    @cached_property
+    def _sorted(self) -> tuple[Any, Any, Any]:
+        """Every number that a node has, in order, whose it is, and by how much it may be off."""
+        wide = self._wide
+        flat = torch.cat([one.flat for one in wide]).numpy()
+        owners = numpy.repeat(numpy.arange(len(wide)), [one.flat.numel() for one in wide])
+        order = numpy.argsort(flat, kind="stable")
+        owners = owners[order]
+        return flat[order], owners, numpy.array([one.scale * one.unit * 64 for one in wide])[owners]
 
     def of(self, values: torch.Tensor, wide: bool) -> list[str]:
         """The nodes that may have these values, by a few of them."""
         if not wide:
             return self.rest
+        values = values.float() if values.dtype.itemsize == 1 else values
         finite = values[torch.isfinite(values)]
-        if not len(finite) or not len(self._flat):
-            return list(self._names)
-        picked = finite[torch.linspace(0, len(finite) - 1, min(3, len(finite))).long()].tolist()
+        if not len(finite) or not self._wide:
+            return [one.name for one in self._wide if not bool(torch.isfinite(one.flat).all())]
+        telling = finite[finite != 0]  # many a node has a zero
+        telling = telling if len(telling) else finite
+        picked = telling[torch.linspace(0, len(telling) - 1, min(PICKED, len(telling))).long()].tolist()
         left: set[int] | None = None
+        flat, owners, slacks = self._sorted
+        most = max(one.scale * one.unit * 64 for one in self._wide)
+        unit = max(one.unit for one in self._wide) * 64
         for one in picked:
-            slack = self._most + abs(one) * self._unit
-            low, high = numpy.searchsorted(self._flat, [one - slack, one + slack])
-            near = numpy.abs(self._flat[low:high] - one) <= self._slack[low:high] + abs(one) * self._unit
-            found = set(self._owners[low:high][near].tolist())
+            slack = most + abs(one) * unit
+            low, high = numpy.searchsorted(flat, [one - slack, one + slack])
+            near = numpy.abs(flat[low:high] - one) <= slacks[low:high] + abs(one) * unit
+            found = set(owners[low:high][near].tolist())
             left = found if left is None else left & found
-        return [self._names[one] for one in sorted(left or ())]
+        return [self._wide[one].name for one in sorted(left or ())]
 
 
 @dataclass
@@ -270,7 +294,7 @@ def matched(
         return found
     dtype, wide = few.dtype, few.dtype.is_floating_point
     held = torch.float64 if wide else torch.int64
-    few = few.to(held)
+    quick, quick_index = few.to(held).numpy(), few_index.numpy()
     flat: torch.Tensor | None = None
     for name in names:
         node = candidates.every[name]
@@ -278,8 +302,7 @@ def matched(
             continue  # it was rounded, and the node was not
         allowed = tolerance(node.unit, terms)
         for way in layouts.ways(pairs.shape, node.shape):
-            lies = few_index if way is None else way[few_index]
-            if bool((lies < 0).any()) or not bool((apart(few, node, lies, dtype) <= allowed).all()):
+            if not _may_be(quick, node, quick_index if way is None else way.numpy()[quick_index], dtype, allowed):
                 continue
             values, index = pairs.whole()
             if flat is None:

@@ -1,9 +1,11 @@
 """A lowered graph's code and its ATen graph are run on the same inputs, and what agrees becomes `Ties`."""
 
 import ast
+import contextlib
 import math
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +15,7 @@ from torch import fx
 from minicompile.torch_private.known_values import outside_of_modes
 from minicompile.verifying import graphs, matching, user_kernels, wrappers
 from minicompile.verifying.blocks import Unable
+from minicompile.verifying.chance import TEXTS, operation, without_chance
 from minicompile.verifying.cpp import Library
 from minicompile.verifying.matching import Candidates, Match
 from minicompile.verifying.ties import FORMAT, Buffer, Call, Line, Store, Ties, refused
@@ -36,6 +39,10 @@ class Live:
     proposed: dict[str, str | None] = field(default_factory=dict)  # by buffer the node that Inductor notes for it
     users: user_kernels.Noted | None = None  # Triton kernels of the user's
     given: list[Any] = field(default_factory=list)  # inputs with which the model called it, where that is known
+    index: int | None = None  # of Dynamo's graph
+    backward: bool = False
+    left: list[list[Any]] = field(default_factory=list)  # by input what the graph gave when it was run here
+    left_own: bool = False  # whether the first of those inputs was the model's own
 
 
 def all_ties(lives: Sequence[Live | None], seconds: float = math.inf) -> list[Ties]:
@@ -45,37 +52,78 @@ def all_ties(lives: Sequence[Live | None], seconds: float = math.inf) -> list[Ti
         lives: the graphs.
         seconds: for all of them once that is built; each may take its share of what is left, and `SECONDS`.
     """
+    if seconds <= 0:
+        return [refused("no_time") for _ in lives]
     library = None
     began = time.monotonic()
-    known = [live.code for live in lives if live is not None]
-    codes = [code for code in known if "cpp_pybinding" in code and "async_compile.triton(" not in code]
+    known = [live for live in lives if live is not None]
+    codes = [
+        code
+        for code in (live.code for live in known)
+        if "cpp_pybinding" in code and "async_compile.triton(" not in code
+    ]
     try:
         library = Library(codes) if codes else None
     except Exception as error:
         return [refused("error", f"{type(error).__name__}: {error}".splitlines()[0][:200]) for _ in lives]
     built = time.monotonic() - began
-    made: list[Ties] = []
-    for number, live in enumerate(lives):
+    made: dict[int, Ties] = {}
+    forward: dict[int | None, Live] = {}
+    in_turn = sorted(enumerate(lives), key=lambda one: one[1] is not None and one[1].backward)
+    for number, (place, live) in enumerate(in_turn):
         left = max(0.0, began + built + seconds - time.monotonic()) / (len(lives) - number)
         share = min(SECONDS, left)
-        made.append(refused("not_held") if live is None else ties_of(live, share, min(PER_CALL, share), library))
+        if live is None:
+            made[place] = refused("not_held")
+            continue
+        before = forward.get(live.index) if live.backward else None
+        made[place] = ties_of(live, share, min(PER_CALL, share), library, before)
+        if not live.backward:
+            forward[live.index] = live
+    for one in known:
+        one.left.clear()
     if codes and made:  # what it took to build is told of the first
         made[0]["seconds"] = round(made[0]["seconds"] + built, 3)
-    return made
+    return [made[place] for place in range(len(lives))]
 
 
-def ties_of(live: Live, seconds: float = SECONDS, per_call: float = PER_CALL, library: Library | None = None) -> Ties:
-    """Run a graph and its code; an error of ours is told as a refusal, and raised to nobody."""
+def ties_of(
+    live: Live,
+    seconds: float = SECONDS,
+    per_call: float = PER_CALL,
+    library: Library | None = None,
+    forward: Live | None = None,
+) -> Ties:
+    """Run a graph and its code; an error of ours is told as a refusal, and raised to nobody.
+
+    Args:
+        live: the graph.
+        seconds: that it may take.
+        per_call: that each call may take.
+        library: its kernels in C++.
+        forward: the graph that leaves what this one takes, once it was run here.
+    """
     began = time.monotonic()
-    with outside_of_modes(), torch.no_grad():
+    with outside_of_modes(), torch.no_grad(), _one_thread():
         try:
-            made = _Verification(live, began + seconds, per_call, library).made()
+            made = _Verification(live, began + seconds, per_call, library, forward).made()
         except Unable as error:
             made = refused(error.code, error.detail)
         except Exception as error:
             made = refused("error", f"{type(error).__name__}: {error}".splitlines()[0][:200])
     made["seconds"] = round(time.monotonic() - began, 3)
     return made
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Many small operations: beside another process several threads wait for each other six times as long."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @dataclass
@@ -110,13 +158,18 @@ class _NoInput(Exception):
 
 
 class _Verification:
-    def __init__(self, live: Live, deadline: float, per_call: float, library: Library | None) -> None:
+    def __init__(
+        self, live: Live, deadline: float, per_call: float, library: Library | None, forward: Live | None
+    ) -> None:
         self.seconds = deadline - time.monotonic()
+        self.forward = forward
         self.live, self.deadline, self.per_call, self.library = live, deadline, per_call, library
         self.found: dict[tuple[int, str], _CallFound] = {}  # by the wrapper's line
+        self.handed: dict[str, _CallFound] = {}  # by buffer that a graph within the graph gives
         self.layouts: graphs.Layouts | None = None
         self.recorder: Recorder | None = None
         self.kinds: dict[str, Kinds] = {}
+        self.few: dict[str, str] = {}  # by node of so few kinds of values that another may have them its operation
         self.points: dict[str, int] = {}  # elements of a node, in the last run
         self._unit = 2.0**-23  # of the last place, within which equal values may differ
 
@@ -143,57 +196,43 @@ class _Verification:
     def _inputs(self) -> list[list[Any]]:
         module = self.live.module
         generator = torch.Generator().manual_seed(7)
-        own = self._own()
-        made = [] if own is None else [own]
-        self.own = own is not None
-        known = self._own_integers()
-        if unknown := graphs.unchecked(module, known):  # made up they could reach outside of memory
+        known, self.own = self._known()
+        if unknown := graphs.unchecked(module, known[-1]):  # made up they could reach outside of memory
             raise Unable("integers", ", ".join(unknown))
-        highest, holes = self._valid_integers(module, known)
+        highest, holes = self._valid_integers(module, known[-1], known[0])
         sizes = sorted({int(size) for node in module.graph.nodes for size in _sizes(node) if isinstance(size, int)})
         limits = (sizes[-1] if sizes else 2, sizes[len(sizes) // 2] if sizes else 2, 5)
-        for number, kind in enumerate(("normal", "positive", "normal")[len(made) :]):
+        made: list[list[Any]] = []
+        for number, kind in enumerate(("own" if self.own else "normal", "positive", "normal")):
             below = {name: max(1, min(one, limits[number])) for name, one in highest.items()}
-            inputs = graphs.made_up(module, kind, generator, below, holes if number != 1 else frozenset())
-            made.append(self._with_own(inputs, known))
+            held = known[min(number, len(known) - 1)]
+            gaps = holes if number != 1 else frozenset[str]()
+            made.append(graphs.made_up(module, kind, generator, below, gaps, held, known[0]))
         return made
 
-    def _with_own(self, inputs: list[Any], known: dict[str, torch.Tensor]) -> list[Any]:
-        """Inputs with the model's own integers in the place of those that were made up."""
-        names = [node.name for node in graphs.inputs_of(self.live.module)]
-        return [known.get(name, one) for name, one in zip(names, inputs, strict=True)]
+    def _known(self) -> tuple[list[dict[str, Any]], bool]:
+        """By run the inputs that need not be made up, the last for all others; whether the first are the model's own.
 
-    def _own_integers(self) -> dict[str, torch.Tensor]:
-        """The integers that the model called the graph with: what else is valid, only the graph's operators know."""
+        A backward graph takes what its forward graph left. Integers are never made up where the model's own are
+        there: which others are valid, only the graph's operators know.
+        """
         inputs = graphs.inputs_of(self.live.module)
+        if self.live.backward:
+            forward = self.forward or self.live
+            left = [graphs.left_for(self.live.module, forward.module, one) for one in forward.left]
+            left = [one for one in left if one]
+            gradients = [node.meta.get("val") for node in inputs if not left or node.name not in left[0]]
+            own = forward.left_own and all(isinstance(one, torch.Tensor) and not one.ndim for one in gradients)
+            return [*left, _whole_numbers(left[0] if left else {})], own and bool(left)
         if len(inputs) != len(self.live.given):
-            return {}
-        found: dict[str, torch.Tensor] = {}
-        for node, given in zip(inputs, self.live.given, strict=True):
-            value = node.meta.get("val")
-            if not isinstance(value, torch.Tensor) or not graphs.is_whole(value) or not isinstance(given, torch.Tensor):
-                continue
-            if [*map(graphs.hint, value.size())] == [*given.size()] and value.dtype == given.dtype:
-                laid = torch.empty_strided([*given.size()], [*map(graphs.hint, value.stride())], dtype=value.dtype)
-                found[node.name] = laid.copy_(given.detach())
-        return found
-
-    def _own(self) -> list[Any] | None:
-        """What the model called the graph with, where it is what the graph takes."""
-        values = [node.meta.get("val") for node in graphs.inputs_of(self.live.module)]
-        if not values or len(values) != len(self.live.given):
-            return None
-        for value, given in zip(values, self.live.given, strict=True):
-            if isinstance(value, torch.Tensor) != isinstance(given, torch.Tensor):
-                return None
-            if isinstance(value, torch.Tensor):
-                wanted = [*map(graphs.hint, value.size())], [*map(graphs.hint, value.stride())], value.dtype
-                if wanted != ([*given.size()], [*given.stride()], given.dtype) or given.device.type != "cpu":
-                    return None
-        return [one.detach() if isinstance(one, torch.Tensor) else one for one in self.live.given]
+            return [{}], False
+        there = graphs.all_laid(inputs, self.live.given)
+        own = bool(inputs) and len(there) == len(inputs)
+        whole = _whole_numbers(there)
+        return ([there, whole] if own else [whole]), own
 
     def _valid_integers(
-        self, module: fx.GraphModule, known: dict[str, torch.Tensor]
+        self, module: fx.GraphModule, known: dict[str, Any], like: dict[str, Any]
     ) -> tuple[dict[str, int], frozenset[str]]:
         """For each input of integers that are not known, the largest below which the graph can look up; with holes."""
         whole = [
@@ -205,8 +244,8 @@ class _Verification:
         holes: frozenset[str] = frozenset()
 
         def runs(highest: dict[str, int], holes: frozenset[str]) -> bool:
-            inputs = graphs.made_up(module, "normal", torch.Generator().manual_seed(3), highest, holes)
-            return self._runs(module, self._with_own(inputs, known))
+            inputs = graphs.made_up(module, "normal", torch.Generator().manual_seed(3), highest, holes, known, like)
+            return self._runs(module, inputs)
 
         for name in whole[:6]:
             made[name] = next(one for one in HIGHEST if one == 1 or runs(made | {name: one}, holes))
@@ -228,24 +267,26 @@ class _Verification:
         names = [node.name for node in graphs.inputs_of(module)]
         eager = graphs.Values(module, branch, self._users_kernel)
         try:
-            eager.run(*[_copied(one) for one in inputs])
+            results = eager.run(*[_copied(one) for one in inputs])
         except Unable:
             raise
         except Exception as error:  # an index that is not there, a matrix that has no inverse
             raise _NoInput(f"{type(error).__name__}: {error}".splitlines()[0]) from error
-        if sum(one.numel() for one in eager.found.values()) > LARGEST:
+        inner = [eager.at(turn) for turn in range(graphs.TURNS)]
+        if sum(one.numel() for found in (eager.found, *inner) for one in found.values()) > LARGEST:
             raise Unable("size")
+        if not self.live.backward and branch is not False:
+            self.live.left_own = self.live.left_own or (self.own and not self.live.left)
+            self.live.left.append(results)
         if self.layouts is None:
-            self.layouts = graphs.Layouts(module, eager)
+            self.layouts = graphs.Layouts(eager)
             self._from_inputs = _from_inputs(module)
         units = self._units(eager)
-        roots = [matching.Values.of(name, one, units.get(name, 0.0)) for name, one in eager.found.items()
-                 if name not in self.layouts.base and not one.dtype.is_complex]  # fmt: skip
-        candidates = Candidates(roots)
-        for one in roots:
-            self.kinds.setdefault(one.name, Kinds(one.wide)).add(one.flat)
-            self.points[one.name] = len(one.flat)
-        constant = {one.name for one in roots if one.constant}
+        self.inner = {name for found in inner for name in found}
+        outer = self._values(eager.found, units)
+        candidates = [Candidates([*outer, *self._values(inner[0], units)])]
+        candidates += [Candidates([*outer, *self._values(found, units)]) for found in inner[1:] if found]
+        constant = {one.name for one in candidates[0].every.values() if one.constant}
         self.constant = constant if self.constant is None else self.constant & constant
         self.eager = eager
         recorder = Recorder(max(0.0, self.deadline - time.monotonic()), self.per_call)
@@ -254,19 +295,44 @@ class _Verification:
             if isinstance(one, torch.Tensor):
                 recorder.given(name, one)
 
-        met: set[tuple[int, str]] = set()
+        turns: dict[tuple[int, str], int] = {}
 
         def ended(call: wrappers.Call) -> None:
             key = call.line, call.kernel
-            self._met(key, call, candidates, key in met)
-            met.add(key)
+            turns[key] = turns.get(key, 0) + 1
+            # what is called again is in a loop or a region; of many turns the first are looked at
+            self._met(key, call, candidates[turns[key] - 1] if turns[key] <= len(candidates) else None)
 
-        recorder.after_call, recorder.branch = ended, branch
+        handed = set[str]()
+
+        def had_part(call: wrappers.Call | None, name: str, tensor: torch.Tensor) -> None:
+            if call is None:
+                if name not in handed:
+                    handed.add(name)
+                    known = self.handed.setdefault(name, _CallFound(wrappers.Call("", 0, "branch")))
+                    known.runs += 1
+                    self._met_content(known, name, tensor, candidates[0])
+                return
+            key = call.line, call.kernel
+            if turns[key] <= len(candidates):
+                self._met_content(self.found[key], name, tensor, candidates[turns[key] - 1])
+
+        recorder.after_call, recorder.after_part, recorder.branch = ended, had_part, branch
         constants = {name: graphs.here(value) for name, value in self.live.constants.items()}
         run = wrappers.loaded(self.live.code, recorder, constants, self.library)
         results = run(copies)
         self.recorder = recorder
         self._returned(results, recorder)
+
+    def _values(self, found: dict[str, torch.Tensor], units: dict[str, float]) -> list[matching.Values]:
+        """Nodes to compare with, and what kinds of values they have."""
+        assert self.layouts is not None
+        made = [matching.Values.of(name, one, units.get(name, 0.0)) for name, one in found.items()
+                if name not in self.layouts.base and not one.dtype.is_complex]  # fmt: skip
+        for one in made:
+            self.kinds.setdefault(one.name, Kinds(one.wide)).add(one.flat)
+            self.points[one.name] = len(one.flat)
+        return made
 
     def _units(self, eager: graphs.Values) -> dict[str, float]:
         """For each node the unit of the last place of the narrowest float that one before it was rounded to.
@@ -274,14 +340,15 @@ class _Verification:
         Code that computes on in float32 leaves such a rounding out.
         """
         units: dict[str, float] = {}
-        for node in self.live.module.graph.nodes:
-            value = eager.found.get(node.name)
-            if node.op in ("placeholder", "get_attr"):
-                units[node.name] = 0.0
-                continue
-            before = max((units.get(one.name, 0.0) for one in node.all_input_nodes), default=0.0)
-            own = 0.0 if value is None else matching.EPSILON.get(value.dtype, 0.0)
-            units[node.name] = max(before, own)
+        for part in (eager, *(several[0] for several in eager.inner.values())):
+            for node in part.nodes:
+                value = part.found.get(part.within + node.name)
+                if node.op in ("placeholder", "get_attr"):
+                    units[part.within + node.name] = 0.0
+                    continue
+                before = [units.get(part.within + one.name, 0.0) for one in node.all_input_nodes]
+                own = 0.0 if value is None else matching.EPSILON.get(value.dtype, 0.0)
+                units[part.within + node.name] = max([*before, own])
         return units
 
     def _returned(self, results: Any, recorder: Recorder) -> None:
@@ -295,10 +362,10 @@ class _Verification:
             raise Unable("user_kernel", name)
         return user_kernels.run(self.live.code, self.live.users, given, self.per_call)
 
-    def _met(self, key: tuple[int, str], call: wrappers.Call, candidates: Candidates, again: bool) -> None:
+    def _met(self, key: tuple[int, str], call: wrappers.Call, candidates: Candidates | None) -> None:
         assert self.layouts is not None
         known = self.found.setdefault(key, _CallFound(call))
-        if again:  # in a loop: its first turn is told
+        if candidates is None:
             return
         known.runs += 1
         run = known.runs - 1
@@ -313,18 +380,29 @@ class _Verification:
                 known.refused = "error"
                 known.call.detail = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         for name, content in call.contents.items():
-            matches = self._matched(content, candidates)
-            matches = {node: one for node, one in matches.items() if one.exact or not content.dtype.is_floating_point}
-            matches = _whole(matches)
-            reduced = {} if matches else self._reduced(content, candidates)
-            _note(known.stores, name, matches, content.numel(), run, reduced)
-            self._agree(content, matches, candidates)
+            self._met_content(known, name, content, candidates)
 
-    def _matched(self, content: torch.Tensor, candidates: Candidates, terms: int = 0) -> dict[str, Match]:
-        """The nodes whose values a buffer holds."""
+    def _met_content(self, known: _CallFound, name: str, content: torch.Tensor, candidates: Candidates) -> None:
+        run = known.runs - 1
+        before = known.stores.get(name) if run else None
+        matches = self._matched(content, candidates, among=[*before.matches] if before else None)
+        matches = {node: one for node, one in matches.items() if one.exact or not content.dtype.is_floating_point}
+        matches = _whole(matches)
+        lost = run > 0 and (before is None or not before.reduced)
+        parts = {} if matches or lost else self._reduced(content, candidates, [*before.reduced] if before else None)
+        _note(known.stores, name, matches, content.numel(), run, parts)
+        self._agree(content, matches, candidates)
+
+    def _matched(
+        self, content: torch.Tensor, candidates: Candidates, terms: int = 0, among: list[str] | None = None
+    ) -> dict[str, Match]:
+        """The nodes whose values a buffer holds; `among` are those that it held on every earlier input."""
         assert self.layouts is not None
         pairs = matching.whole_pair(content)
-        names = matching.candidates_of([matching.Seen(0, content, None, False)], candidates)
+        names = among
+        if names is None:
+            names = matching.candidates_of([matching.Seen(0, content, None, False)], candidates)
+        names = [name for name in names if name in candidates.every]
         return matching.matched(pairs, names, candidates, self.layouts, max(terms, content.numel()))
 
     def _agree(self, content: torch.Tensor, matches: dict[str, Match], candidates: Candidates) -> None:
@@ -344,7 +422,7 @@ class _Verification:
                 content.copy_(values)
                 return
 
-    def _reduced(self, content: torch.Tensor, candidates: Candidates) -> dict[str, str]:
+    def _reduced(self, content: torch.Tensor, candidates: Candidates, among: list[str] | None) -> dict[str, str]:
         """The nodes that come of a buffer which is reduced once more along an axis: it holds their parts."""
         assert self.layouts is not None
         found: dict[str, str] = {}
@@ -355,7 +433,7 @@ class _Verification:
                 continue
             for by, function in (("sum", torch.sum), ("max", torch.amax), ("min", torch.amin)):
                 made = function(content, axis)
-                matches = self._matched(made, candidates, content.numel())
+                matches = self._matched(made, candidates, content.numel(), among)
                 matches = {name: one for name, one in matches.items() if one.full and one.exact}
                 found |= dict.fromkeys(matches, by)
         return found
@@ -379,10 +457,11 @@ class _Verification:
             if all(one.constant for one in seen):
                 continue
             found: dict[str, Match] = {}
-            names = matching.candidates_of(seen, candidates)
             if run:  # what did not hold on the first input holds no more
                 held = known.lines[key].matches if key in known.lines else {}
-                names = [name for name in names if name in held]
+                names = [name for name in held if name in candidates.every]
+            else:
+                names = matching.candidates_of(seen, candidates)
             elements = sum(one.values.numel() for one in seen)
             for place in places:
                 names = [name for name in names if name not in found or not found[name].full]
@@ -407,13 +486,25 @@ class _Verification:
     def _ties(self, runs: int) -> Ties:
         assert self.layouts is not None
         assert self.recorder is not None
-        order = {node.name: number for number, node in enumerate(self.live.module.graph.nodes)}
+        parts = (self.eager, *(several[0] for several in self.eager.inner.values()))
+        names = [part.within + node.name for part in parts for node in part.nodes]
+        order = {name: number for number, name in enumerate(names)}
         inputs = [node.name for node in graphs.inputs_of(self.live.module)]
         where: dict[str, dict[str, Any]] = {}
         available = {self.layouts.base.get(name, name) for name in inputs}
+        within = self.eager.inner.items()
+        given = {name + one.name for name, several in within for one in several[0].nodes if one.op == "placeholder"}
+        available |= given | {name for part in parts for name in graphs.handed_on(part)}
         constants = self.constant or set()
         calls: list[Call] = []
         holds: dict[str, list[str]] = {name: [name] for name in inputs}
+        holds |= {name.replace(".", "_"): [name] for name in given}
+        operations = {part.within + node.name: operation(node.target) for part in parts for node in part.nodes}
+        few = (name for name, kinds in self.kinds.items() if kinds.few())
+        self.few = {name: operations.get(name.partition("[")[0], "") for name in few}
+        for name, found in self.handed.items():
+            nodes_in, part = self._settled(found.stores[name], found.runs, order, "")
+            holds[name] = [node for node in nodes_in if self.few.get(node) not in TEXTS] if part is None else []
         for position, one in enumerate(self.found.values()):
             calls.append(self._call(position, one, order, available | constants, where, holds))
             for name in calls[-1]["computes"]:
@@ -423,12 +514,13 @@ class _Verification:
             if node.op in ("placeholder", "output"):
                 continue
             nodes[node.name] = self._where(node, where, constants)
-        for name in self.eager.found:
-            if "." in name or "[" in name:  # of a branch, or one of several that an operation changed
-                nodes[name] = where.get(name, {"where": "nowhere", "calls": []})
-        for name, kinds in self.kinds.items():
-            if kinds.few() and name in nodes:
-                nodes[name] = {**nodes[name], "few": True}
+        for name in (*self.eager.found, *self.inner):  # of a branch, or one of several that an operation changed
+            if name not in nodes and name not in inputs and name not in given:
+                base = where.get(self.layouts.base.get(name, ""))
+                view = {"where": "view", "calls": base["calls"]} if base else {"where": "nowhere", "calls": []}
+                nodes[name] = where.get(name, view)
+        for name in self.few.keys() & nodes.keys():
+            nodes[name] = {**nodes[name], "few": True}
         recorder = self.recorder
         buffers = {}
         for name, number in recorder.storages.items():
@@ -466,6 +558,7 @@ class _Verification:
         where: dict[str, dict[str, Any]], holds: dict[str, list[str]],
     ) -> Call:  # fmt: skip
         call, runs = found.call, found.runs
+        own = self._owner(call.line)
         seen, computes = set(available), list[str]()
         lines: list[Line] = []
         carried = _carried(call.kernel_code.text) if call.kernel_code else _Carried(set(), {})
@@ -489,16 +582,17 @@ class _Verification:
                         entry["calls"].append(position)
             return bool(fresh)
 
+        tied = list[Line]()
         for (line, name), one in sorted(found.lines.items()) if found.refused is None else ():
-            nodes, part = self._settled(one, runs, order)
+            nodes, part = self._settled(one, runs, order, own)
             if line in carried.lines:
-                lines.append(
-                    Line(line=line, name=name, nodes=[], part="accumulated", elements=one.elements, first=False)
-                )
-                continue
-            whole = nodes if part in WHOLE else []
-            lines.append(Line(line=line, name=name, nodes=nodes, part=part, elements=one.elements,
-                              first=first_of(whole, "line")))  # fmt: skip
+                nodes, part = [], "accumulated"
+            tied.append(Line(line=line, name=name, nodes=nodes, part=part, elements=one.elements, first=False))
+        text = call.ran.text if call.ran is not None else ""
+        tied, shown = without_chance(tied, text, self.few, loaded)
+        for entry in tied:
+            whole = entry["nodes"] if entry["part"] in WHOLE else []
+            lines.append(Line(**{**entry, "first": first_of(whole, "line")}))
         for entry in lines:
             if entry["part"] == "accumulated":
                 results = carried.results.get(entry["line"], [])
@@ -506,7 +600,9 @@ class _Verification:
                                        and one["part"] in WHOLE), [])  # fmt: skip
         stores: list[Store] = []
         for name, one in found.stores.items() if found.refused is None else ():
-            nodes, part = self._settled(one, runs, order)
+            nodes, part = self._settled(one, runs, order, own)
+            if text and kind == "kernel":
+                nodes = [node for node in nodes if self.few.get(node) not in TEXTS or node in shown or node in loaded]
             if nodes and part in WHOLE:  # what has fewer elements is spread, and no more than in it
                 same = [node for node in nodes if self.points[node] == one.elements // one.runs]
                 nodes, part = (same, part) if same else (nodes, "repeated")
@@ -540,24 +636,38 @@ class _Verification:
             stores=stores,
         )
 
-    def _settled(self, found: _Found, runs: int, order: dict[str, int]) -> tuple[list[str], str | None]:
-        """The nodes that hold on every run, the nearest only, and what part of the first it is."""
-        if found.runs < runs or not found.matches:
+    def _owner(self, line: int) -> str:
+        """The graph within the graph in whose function a line of the wrapper stands, as its nodes' names begin."""
+        functions = re.findall(r"(?m)^def (\w+)\(args\):|^(?=\S)", "\n".join(self.live.code.split("\n")[:line]))
+        last = functions[-1] if functions else ""
+        return f"{last}." if f"{last}." in self.eager.inner else ""
+
+    def _settled(self, found: _Found, runs: int, order: dict[str, int], own: str) -> tuple[list[str], str | None]:
+        """The nodes that hold on every run, the nearest only, and what part of the first it is.
+
+        Args:
+            found: what the runs show.
+            runs: how many there were.
+            order: of the nodes.
+            own: how names begin of the graph within the graph that runs here; those of others are none.
+        """
+        matches = {name: one for name, one in found.matches.items() if name.rpartition(".")[0] in ("", own[:-1])}
+        if found.runs < runs or not matches:
             return [], None
-        worst = {name: max(one.error for one in many) for name, many in found.matches.items()}
-        exact = {name: all(one.exact for one in many) for name, many in found.matches.items()}
-        full = {name: all(one.full for one in many) for name, many in found.matches.items()}
+        worst = {name: max(one.error for one in many) for name, many in matches.items()}
+        exact = {name: all(one.exact for one in many) for name, many in matches.items()}
+        full = {name: all(one.full for one in many) for name, many in matches.items()}
         if any(full.values()):
             worst = {name: one for name, one in worst.items() if full[name]}
         best = min(worst.values())
         near = [name for name, one in worst.items() if one <= 4 * max(best, self._unit)]
-        near.sort(key=lambda name: (not exact[name], order.get(name, 0)))
+        near.sort(key=lambda name: (not exact[name], bool(own) and not name.startswith(own), order.get(name, 0)))
         first = near[0]
         if not full[first]:
             return near, "slice"
         if not exact[first] and worst[first] > 0:
             return near, "before_cast"
-        if not all(one.near for one in found.matches[first]):
+        if not all(one.near for one in matches[first]):
             return near, "unrounded"
         return near, None
 
@@ -585,6 +695,11 @@ class Kinds:
             return True
         told = self.wide and any(math.fmod(value, 1 / 16) for value in self.counts if math.isfinite(value))
         return not told and sum(self.counts.values()) - max(self.counts.values()) < RARE
+
+
+def _whole_numbers(known: dict[str, Any]) -> dict[str, Any]:
+    """Those of some inputs that are integers, or sizes."""
+    return {name: one for name, one in known.items() if not isinstance(one, torch.Tensor) or graphs.is_whole(one)}
 
 
 def _sizes(node: fx.Node) -> Sequence[Any]:

@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -17,7 +17,8 @@ from minicompile.torch_private.tensors import storage_identity
 from minicompile.verifying import kernels, random_numbers
 from minicompile.verifying.blocks import Unable
 from minicompile.verifying.cpp import Library
-from minicompile.verifying.graphs import on_cpu
+from minicompile.verifying.graphs import LOOPED, on_cpu
+from minicompile.verifying.stand_ins import on_this_machine
 
 LIBRARY = ("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quantized.")
 RENAMED = (
@@ -86,7 +87,9 @@ class Recorder:
         self.returned: list[str] = []
         self.alias: dict[str, str] = {}  # by a name that nothing was written under, whose memory it is
         self.branch: bool | None = None  # which branch of each condition runs
+        self.several: dict[str, Call] = {}  # by the name of several results the call that gave them
         self.after_call: Callable[[Call], None] = lambda call: None
+        self.after_part: Callable[[Call | None, str, torch.Tensor], None] = lambda call, name, tensor: None
 
     def allocation(self, tensor: torch.Tensor) -> int:
         storage = tensor.untyped_storage()
@@ -133,23 +136,30 @@ class Recorder:
         self.own(name, tensor)
         self._mark(name, tensor, None)
 
-    def _mark(
-        self, name: str, tensor: torch.Tensor, places: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Note whose the bytes now are; returns whose they were, and where."""
+    def _mark(self, name: str, tensor: torch.Tensor, places: torch.Tensor | None) -> set[int] | None:
+        """Note whose the bytes now are; returns the numbers of those whose they were."""
         size = tensor.element_size()
         total = tensor.untyped_storage().nbytes() // size
         if total * size > 1 << 24:
             return None
         number = self.allocation(tensor)
-        marks = self.marks.setdefault(number, torch.full((total * size,), -1, dtype=torch.int16))
+        marks = self.marks.get(number)
+        if marks is None:
+            marks = self.marks[number] = torch.full((tensor.untyped_storage().nbytes(),), -1, dtype=torch.int16)
+        now = self.numbers.setdefault(name, len(self.numbers))
+        elements = marks[: total * size].view(total, size)
+        if places is None and tensor.is_contiguous():
+            first = tensor.storage_offset()
+            here = elements[first : first + tensor.numel()]
+            before = _kinds(here)
+            here.fill_(now)
+            return before
         if places is None:
             every = torch.arange(total).as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
             places = every.reshape(-1)
-        here = (places.unique().unsqueeze(1) * size + torch.arange(size)).reshape(-1)
-        before = marks[here]
-        marks[here] = self.numbers.setdefault(name, len(self.numbers))
-        return before, here
+        before = _kinds(elements[places])
+        elements[places] = now
+        return before
 
     def _overwrote(self, call: Call, name: str, tensor: torch.Tensor, places: torch.Tensor | None) -> None:
         found = self._mark(name, tensor, places)
@@ -158,7 +168,7 @@ class Recorder:
                 call.in_place.append([name, before[-1]])
             return
         by_number = {number: one for one, number in self.numbers.items()}
-        call.in_place += [[name, by_number[int(one)]] for one in found[0].unique() if int(one) >= 0]
+        call.in_place += [[name, by_number[one]] for one in sorted(found) if one >= 0]
 
     def met(self, name: str, tensor: torch.Tensor) -> None:
         """A call reads a name under which nothing was written: of a branch's input, or of a part of a result."""
@@ -229,11 +239,31 @@ class Recorder:
         for name in targets:
             if isinstance(around.get(name), torch.Tensor):
                 self.wrote(call, name, around[name])
+            elif isinstance(around.get(name), tuple | list):
+                self.several[name] = call
         for name, held in before.items():
             now = around.get(name)
             if name not in call.writes and isinstance(now, torch.Tensor) and not _alike(now, held):
                 self.wrote(call, name, now)
         self.ended(call)
+
+    def part(self, name: str, of: str, around: dict[str, Any]) -> None:
+        """One of several results, of a library or of a graph within the graph, got a name of its own."""
+        call, tensor = self.several.get(of), around.get(name)
+        if isinstance(tensor, torch.Tensor):
+            if call is not None:
+                self.wrote(call, name, tensor)
+            elif name not in self.storages:
+                self.own(name, tensor)
+            self.after_part(call, name, tensor)
+
+
+def _kinds(marks: torch.Tensor) -> set[int]:
+    """The numbers that are in marks."""
+    if not marks.numel():
+        return set()
+    low, high = map(int, marks.aminmax())
+    return {low} if low == high else {int(one) for one in marks.unique()}
 
 
 def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -299,8 +329,12 @@ class _Told(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> Any:
         targets = [one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)]
         made = self._told(node, node.value, targets)
-        if self.inside and not made and isinstance(node.value, ast.Name) and targets:
-            return node
+        value = node.value
+        of = value.value if isinstance(value, ast.Subscript) else value.func if isinstance(value, ast.Call) else None
+        several = isinstance(value, ast.Subscript) or isinstance(node.targets[0], ast.Tuple)
+        if self.inside and not made and several and isinstance(of, ast.Name):
+            told = [f"__told__.part({name!r}, {of.id!r}, locals())" for name in targets]
+            return [node, *(ast.copy_location(one, node) for text in told for one in ast.parse(text).body)]
         return made or node
 
     def visit_Expr(self, node: ast.Expr) -> Any:
@@ -312,6 +346,14 @@ class _Told(ast.NodeTransformer):
                 (made,) = ast.parse(told).body
                 return ast.copy_location(made, node)
         return self._told(node, node.value, []) or node
+
+    def visit_While(self, node: ast.While) -> Any:
+        self.generic_visit(node)
+        if not self.inside:
+            return node
+        node.test = ast.parse(f"__told__.turn({ast.unparse(node.test)})", mode="eval").body
+        begins = ast.parse("__told__.turns = 0").body
+        return [*(ast.copy_location(one, node) for one in begins), node]
 
     def visit_If(self, node: ast.If) -> Any:
         self.generic_visit(node)
@@ -327,9 +369,13 @@ class _Told(ast.NodeTransformer):
             or ast.unparse(value.func) == "inductor_ops._alloc_from_pool"
         ):
             return None
-        names = sorted({one.id for one in ast.walk(value) if isinstance(one, ast.Name)})
+        text = ast.unparse(value)
+        if ast.unparse(value.func).startswith("torch.ops."):
+            value.func = ast.Call(ast.Name("__here__", ast.Load()), [value.func], [])
+            ast.fix_missing_locations(ast.copy_location(value.func, value))
+        names = sorted({one.id for one in ast.walk(value) if isinstance(one, ast.Name)} - {"__here__"})
         before = f"__before__ = __told__.before({names!r}, locals())"
-        after = f"__told__.after({node.lineno}, {ast.unparse(value)!r}, {targets!r}, locals(), __before__)"
+        after = f"__told__.after({node.lineno}, {text!r}, {targets!r}, locals(), __before__)"
 
         def made(text: str) -> ast.stmt:
             (one,) = ast.parse(text).body
@@ -345,7 +391,7 @@ class _Library:
     """Hands the library's calls to the recorder."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
+        self.recorder, self.turns = recorder, 0
 
     def laid(self, name: str, tensor: Any, size: Any, stride: Any) -> Any:
         """A result in the layout that the wrapper goes on with, which the library of this machine may not choose."""
@@ -357,6 +403,13 @@ class _Library:
         self.recorder.own(name, made)
         return made
 
+    def turn(self, goes_on: Any) -> bool:
+        """Whether a loop turns once more; what was refused in it may have left no end."""
+        self.turns += 1
+        if self.turns > LOOPED or time.monotonic() > self.recorder.deadline:
+            raise Unable("time", "a loop")
+        return bool(goes_on)
+
     def branch(self, condition: Any) -> bool:
         return bool(condition) if self.recorder.branch is None else self.recorder.branch
 
@@ -364,23 +417,31 @@ class _Library:
         found = {name: around[name] for name in names if isinstance(around.get(name), torch.Tensor)}
         return {name: one.clone() for name, one in found.items() if one.numel() < 1 << 22}
 
+    def part(self, name: str, of: str, around: dict[str, Any]) -> None:
+        self.recorder.part(name, of, dict(around))
+
     def after(self, line: int, text: str, targets: list[str], around: dict[str, Any], before: dict[str, Any]) -> None:
         self.recorder.library(line, text, targets, dict(around), before)
+
+
+@lru_cache(maxsize=16)
+def _compiled(code: str) -> types.CodeType:
+    """A wrapper with notes on its library calls, its lines counted as they were."""
+    for pattern, instead in RENAMED:
+        code = re.sub(pattern, instead, code)
+    return compile(ast.fix_missing_locations(_Told().visit(ast.parse(code))), "<wrapper>", "exec")
 
 
 def loaded(code: str, recorder: Recorder, constants: dict[str, Any], library: Library | None) -> Callable[[list], Any]:
     """The wrapper's `call`, on the CPU, its lines counted as the code's."""
     recorder.lines = code.split("\n")
-    for pattern, instead in RENAMED:
-        code = re.sub(pattern, instead, code)
-    tree = ast.fix_missing_locations(_Told().visit(ast.parse(code)))
     compiler = type("Compiler", (_Compiler,), {"recorder": recorder, "library": library})
     space: dict[str, Any] = {
         "AsyncCompile": compiler, "get_raw_stream": lambda _device: 0, "__name__": "code", "_no_device": nullcontext,
         "empty_strided_cpu": Poisoned.empty, "empty_strided_p2p": None, "__told__": _Library(recorder),
-        "reinterpret_tensor": _reinterpreted,
+        "reinterpret_tensor": _reinterpreted, "__here__": on_this_machine,
     }  # fmt: skip
-    exec(compile(tree, "<wrapper>", "exec"), space)
+    exec(_compiled(code), space)
     space |= constants
     space["aten"] = _Aten()
     return space["call"]

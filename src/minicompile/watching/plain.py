@@ -53,11 +53,8 @@ def plain(
         verify: run what was generated, and add which of it has which node's values.
     """
     lowered, warnings = [dict(one) for one in session.lowered], list(session.warnings)
-    lives = [one.pop("live", None) for one in lowered]
-    if verify:
-        for one, ties in zip(lowered, all_ties(lives, max(LEAST, MOST * session.seconds)), strict=True):
-            one |= {"ties": ties}
     for one in lowered:
+        one.pop("live", None)
         one |= {"triton": {}, "instructions": None}
     if machine_code:
         warnings += _add_machine_code(lowered, session, target, options, assembly)
@@ -88,7 +85,23 @@ def plain(
         "lowered": [_lowered(one) for one in lowered],
         "warnings": _without_model(warnings),
     }
-    return without_paths(_numbered(made), packages_as=PACKAGES_HERE)
+    watched: Watched = without_paths(_numbered(made), packages_as=PACKAGES_HERE)
+    if verify:
+        add_ties(watched, session, max(LEAST, MOST * session.seconds))
+    return watched
+
+
+def add_ties(watched: Watched, session: Session, seconds: float) -> None:
+    """Run what was generated beside the graphs, and add which of it has which node's values.
+
+    Args:
+        watched: of the session.
+        session: that has ended, of one model.
+        seconds: that it may take once C++ is built.
+    """
+    ties = all_ties([one.get("live") for one in session.lowered], seconds)
+    for lowered, found in zip(watched["lowered"], ties, strict=True):
+        lowered["ties"] = without_paths(found, packages_as=PACKAGES_HERE)
 
 
 def _without_model(entries: Iterable[dict]) -> list[dict]:

@@ -19,7 +19,8 @@ import torch
 from minicompile.torch_private import gpu_decompositions, installed, simulated
 from minicompile.torch_private.names import owner
 from minicompile.verifying import user_kernels as verifying_user_kernels
-from minicompile.verifying.verify import Live
+from minicompile.verifying.graphs import is_whole
+from minicompile.verifying.verify import LARGEST, Live
 from minicompile.watching import user_kernels
 from minicompile.watching.calls import KernelCalls
 from minicompile.watching.choosing.choices import Choices
@@ -51,7 +52,7 @@ class _Watcher:
         self._traced: int | None = None  # Dynamo's graph that AOT autograd is at
         self._index: int | None = None  # and that Inductor is at
         self._unfused: list[dict] = []
-        self._given: dict[int, list] = {}  # by Dynamo graph what the model called it with, once it did
+        self._given: dict[int, list] = {}  # by Dynamo graph what the model calls it with
         # Python gives the identity of a graph that is no more to the next; an origin would then name the wrong one.
         self._alive: list = []  # graphs whose identities the origins of later nodes name
         # What the hooks collect is one for all threads, and a backward may be compiled in another than its forward.
@@ -101,6 +102,8 @@ class _Watcher:
         on_gpu = any(tensor.device.type == "cuda" for tensor in tensors)
         index = len(self.session.dynamo)
         model = self.frames.graph_begins(index)
+        if sum(tensor.numel() for tensor in tensors) <= LARGEST:
+            self._given[index] = [_held(one) for one in inputs]
         self.session.dynamo.append({**recorded, "model": model, "on_gpu": on_gpu})
         return index
 
@@ -118,14 +121,7 @@ class _Watcher:
             self.session.dynamo[index]["identities"] = identities(copied)
             table = gpu_decompositions.table()
             compile_fx(copied, inputs, inner_compile=partial(self._moved, index), decompositions=table, **kwargs)
-        return partial(self._results, index, module)
-
-    def _results(self, index: int, module, *inputs) -> tuple:
-        """What a graph gives in the place of code that cannot run here; with what it was first called is kept."""
-        given = self._given.setdefault(index, [])
-        if not given:
-            given.extend(inputs)
-        return simulated.results(module, *inputs)
+        return partial(simulated.results, module)
 
     def _inner(self, index: int, module, inputs, **kwargs):
         compile_fx_inner = owner("compile_fx_inner").compile_fx_inner
@@ -217,7 +213,7 @@ class _Watcher:
             "kernel_files": user_kernels.files_of([graph, *inner]),
         }
         with contextlib.suppress(Exception):  # without it a graph is not verified, and is recorded all the same
-            given = self._given.setdefault(self._index or 0, [])
+            given = self._given.get(self._index or 0, [])
             made["live"] = _live(graph, made, [] if made["backward"] else given)
         self.session.lowered.append(made)
         self.parts.forget()
@@ -241,11 +237,17 @@ def _setting(name: str) -> Any:
     return reduce(lambda at, part: getattr(at, part, None), name.split("."), owner("config"))
 
 
+def _held(given: Any) -> Any:
+    """An input as it is now, where it is integers: what is done to them later may lead outside of a table."""
+    return given.detach().clone() if type(given) is torch.Tensor and is_whole(given) else given
+
+
 def _live(graph, made: dict, given: list) -> Live:
     """What it takes to run the graph and its code."""
     constants = {**getattr(graph, "constants", {}), **getattr(graph, "torchbind_constants", {})}
     proposed = {one["name"]: one["node"] for one in made["buffers"]}
-    return Live(graph.module, made["code"], constants, proposed, verifying_user_kernels.noted(graph.module), given)
+    users = verifying_user_kernels.noted(graph.module)
+    return Live(graph.module, made["code"], constants, proposed, users, given, made["index"], made["backward"])
 
 
 def _never_run(*_args):

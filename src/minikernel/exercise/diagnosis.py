@@ -117,7 +117,7 @@ def _pattern_of_values(marks: Marks, wrong: list[dict], names: set[str]) -> str 
     """What is said where ordinary rows are right at every width."""
     far = [row["reason"].get("error") for row in wrong if row["case"] in FAR]
     operation = exercise_of(marks).operation
-    if far and operation == "cross_entropy" and all(error and error < LOW_PRECISION for error in far):
+    if far and operation in ("cross_entropy", "head_loss") and all(error and error < LOW_PRECISION for error in far):
         return "large_difference"
     known = known_cases(operation)
     if names >= FAR:
@@ -145,7 +145,7 @@ def _about_traffic(marks: Marks) -> list[Coded]:
     if exercise.cache_kib and exercise.means == "cpp":
         return [_hint("allocates" if writes <= exercise.writes else "reads_back")]
     if exercise.cache_kib:
-        return [_hint("blocks")]
+        return [_hint("logits" if exercise.operation == "head_loss" else "blocks")]
     if operations and row["launches"]:
         return [_hint("besides")]
     if operations and exercise.means == "torch":

@@ -14,7 +14,13 @@ BORROWED = {  # torch's own, which is not the learner's
     "layer_norm": ("aten::native_layer_norm", "aten::layer_norm", "aten::native_batch_norm", "aten::_fused_rms_norm"),
     "cross_entropy": ("aten::_softmax", "aten::_log_softmax", "aten::logsumexp", "aten::nll_loss", "aten::softmax"),
 }
-LEAST = {"softmax": 2, "layer_norm": 2, "cross_entropy": 1}  # reads and writes of the input's bytes that it takes
+BORROWED["head_loss"] = BORROWED["cross_entropy"]
+LEAST = {
+    "softmax": 2,
+    "layer_norm": 2,
+    "cross_entropy": 1,
+    "head_loss": 1,
+}  # reads and writes of the input's bytes that it takes
 ASKED_SHAPE = (4096, 600)  # of which a prediction gives the megabytes
 NEAR, NEAR_IN_TIME = 0.1, 0.25  # relative difference up to which a prediction holds, of counts and of times
 LEAST_NOISE = 0.05  # medians that differ by less say nothing on a machine that does other things too

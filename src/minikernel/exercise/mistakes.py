@@ -11,6 +11,7 @@ from collections.abc import Callable
 import torch
 
 EPSILON = 1e-5  # of LayerNorm
+MANY = 4096  # rows whose logits are made at once
 TILES = (128, 256, 512, 1024)
 
 
@@ -174,3 +175,17 @@ OF_CROSS_ENTROPY = (
     # the logarithm of the shifted sum, and the target's logit as it was
     ("shift", lambda x, target: [_shifted(x).sum(-1).log() - _at(x, target)]),
 )
+
+
+def head_loss_float64(x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """The cross-entropy of the logits that a head makes of each row, some rows at a time."""
+    parts = zip(x.reshape(-1, x.shape[-1]).split(MANY), target.reshape(-1).split(MANY), strict=True)
+    return torch.cat([cross_entropy_float64(rows @ weight.t(), words) for rows, words in parts]).view(target.shape)
+
+
+def _of_logits(mistake: Callable[..., list[torch.Tensor]]) -> Callable[..., list[torch.Tensor]]:
+    """The same mistake, made with a head's logits."""
+    return lambda x, weight, target: mistake(x @ weight.t(), target)
+
+
+OF_HEAD_LOSS = tuple((name, _of_logits(mistake)) for name, mistake in OF_CROSS_ENTROPY)

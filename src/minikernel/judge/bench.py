@@ -8,10 +8,11 @@ a whole result is looked at.
 
 What a call took is told by its own process, because a request and its answer cost more than a small call. The judge
 believes it only where its own clock around request and answer agrees, but for what the same way costs the other
-process, and where it is not faster than a copy can be on this machine (`above_roof` of its row), which makes the kernel
-wrong, not fast.
+process, and where it is not faster than a copy can be on this machine, which makes the kernel wrong, not fast. On a GPU
+that clock also runs around many calls at once, and around CUDA graphs of them (`minikernel.judge.batches`).
 
-What remains: the part of a call that is shorter than `CLOCK_SLACK_US` rests on the kernel's own process.
+What remains: on a CPU the part of a call that is shorter than `CLOCK_SLACK_US` rests on the kernel's own process; on a
+GPU a twentieth of that, where twenty inputs have room.
 """
 
 import math
@@ -27,12 +28,13 @@ from typing import Any, NamedTuple
 
 import torch
 
+from minikernel.judge.batches import Batches, Provider, space
 from minikernel.judge.client import Failed, Gone, KernelProcess, Workshop
 from minikernel.judge.kinds import wrong_form
 from minikernel.judge.memory import Block, aligned, contiguous
 from minikernel.judge.operation import SOFTMAX
 from minikernel.judge.starting import WAITING
-from minikernel.measure.bench import REFERENCE, TOLERANCE, row_of
+from minikernel.measure.bench import ABOVE_ROOF, REFERENCE, TOLERANCE, row_of
 from minikernel.measure.ceilings import Rate, large_copy
 from minikernel.measure.choice import choose
 from minikernel.measure.noise import DUPLICATE, floors
@@ -47,7 +49,7 @@ SHARE_REWRITTEN = 32  # at most every so many-th row is rewritten: the others ar
 CLOCK_SLACK_US, CLOCK_SLACK = 200, 0.25  # by which the two clocks may differ: so much, or such a share of a call
 CLOCK_TRIES = 8  # a busy machine may part the two clocks of an honest kernel, but not for long
 PAUSE_SECONDS = 0.25  # after the first try, and so much more after each other
-GRAPH_BLOCKS = 5
+BATCHES, GRAPHS = 10, 25  # batches of calls, and of replays, of each provider
 KNOB = "bench.time_limit_seconds"
 
 
@@ -143,7 +145,8 @@ class _Bench:
         config: dict | None,
         again: bool,
     ) -> None:
-        self.name, self.own, self.config, self.params, self.again = name, own, config, params, again
+        self.name, self.own, self.others, self.config, self.params = name, own, others, config, params
+        self.again = again
         self.rows, self.cols = shape
         self.dtype = getattr(torch, params["dtype"])
         n_bytes = self.rows * self.cols * self.dtype.itemsize
@@ -152,7 +155,7 @@ class _Bench:
         copies = -(-CACHE_MULTIPLE * cache // n_bytes) + 1
         self.layouts = [contiguous(shape, i * aligned(n_bytes), params["dtype"]) for i in range(copies)]
         self.results = copies * aligned(n_bytes)
-        self.block = Block(self.results + n_bytes)
+        self.block = Block(self.results + max(n_bytes, space(shape, params["dtype"])))
         self.inputs = [self.block.tensor(layout) for layout in self.layouts]
         # what every input must be again at the end
         self.digests = [_digest(x.copy_(self._content(i))) for i, x in enumerate(self.inputs)]
@@ -187,7 +190,7 @@ class _Bench:
                 self._call(provider, i % len(self.inputs), timed=False)
         self._time_calls()
         if on_cuda:
-            self._time_graphs()
+            self._time_batches()
         self._look_at_all(len(self.inputs) - 1)
         if [_digest(x) for x in self.inputs] != self.digests:
             raise self._failed({"code": "changed_input"})
@@ -195,10 +198,15 @@ class _Bench:
         ceiling = ceiling or Rate(n_bytes, self.timings[COPY].samples_us)
         row = row_of(self.name, "forward", [self.rows, self.cols], self.dtype, self.timings, ceiling.giga_per_s)
         # Faster than any copy of the same bytes: the bytes were not moved, so that it is wrong, however right it looks.
+        roof = max(ceiling.giga_per_s, n_bytes / row["copy_us"] / 1e3)
         if row["above_roof"]:
-            copied = n_bytes / row["copy_us"] / 1e3
-            roof = max(ceiling.giga_per_s, copied)
             raise self._failed({"code": "above_roof", "gb_per_s": row["gb_per_s"], "roof": roof})
+        # in graphs as well, where a copy lacks what lies between two launches
+        if row["graph_us"]:
+            in_graph, roof = (n_bytes / one / 1e3 for one in (row["graph_us"], self.timings[COPY].graph_us))
+            roof = max(ceiling.giga_per_s, roof)
+            if in_graph > ABOVE_ROOF * roof:
+                raise self._failed({"code": "graph_above_roof", "gb_per_s": in_graph, "roof": roof})
         return {
             **row,
             "max_rel_err": self.error,
@@ -293,19 +301,25 @@ class _Bench:
             raise self._failed(reason)
         self.error = max(self.error, error)
 
-    def _time_graphs(self) -> None:
-        """Time CUDA graphs of each provider, in turn."""
-        blocks = max(1, self.params["launches"] // GRAPH_BLOCKS)
-        for order in turns(self.providers, GRAPH_BLOCKS):
-            for provider in order:
-                process, name = self.providers[provider]
-                config = self.config if process is self.own else None
-                answer = process.ask("graph", name=name, xs=self.layouts, config=config, launches=blocks)
-                taken = answer.get("microseconds")
-                # Each figure is looked at by itself: a list from the kernel's process may hold anything.
-                for one in taken if isinstance(taken, list) else [None]:
-                    figure = process.figure({"microseconds": one}, "microseconds")
-                    self.timings[provider].graph_samples_us.append(max(figure, 10**-DIGITS))
+    def _time_batches(self) -> None:
+        """Hold what was told of single calls against batches by the judge's clock, and time CUDA graphs that way.
+
+        Raises:
+            Failed: a result of theirs is wrong, the clocks part, or a graph is faster than it can be.
+        """
+        providers = {
+            name: Provider(process, loaded, self.config if process is self.own else None)
+            for name, (process, loaded) in self.providers.items()
+        }
+        shape = [self.rows, self.cols]
+        where = (self.block, self.results)
+        batches = Batches(providers, (COPY, REFERENCE), shape, self.params["dtype"], where, self._judge)
+        batches.seen({name: timing.samples_us for name, timing in self.timings.items()}, BATCHES, graph=False)
+        batches.capture()
+        told: dict[str, list[float]] = {name: [] for name in providers}
+        batches.seen(told, GRAPHS, graph=True)
+        for name, taken in told.items():
+            self.timings[name].graph_samples_us = [max(round(one, DIGITS), 10**-DIGITS) for one in taken]
 
     def _clocks_part(self) -> dict | None:
         """Why what the kernel's process says is not believed, by what the judge's clock saw of both; or None."""

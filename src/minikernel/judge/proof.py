@@ -9,7 +9,7 @@ Four things more than `minikernel.proof.proof` asks of the lab's own, which are 
   memory, are still what they were. A kernel that returns one buffer each time, or computes later, is found.
 - many rows: more than any grid's second dimension has.
 - as timed: the shapes at which the bench will time it, as far as they are quick enough here. The bench looks at all
-  of them once more, and at each call that it times.
+.
 """
 
 import time
@@ -32,6 +32,7 @@ KEPT_SHAPES = ((5, 600), (3, 1000))
 COLS = 8  # of many rows
 MANY_SECONDS = 0.1  # more rows than the first number of them only where they are likely to take less
 SHARE_OF_LIMIT = 0.02  # of the proof's time, that one call at a timed shape is likely to take; else it is not tried
+NUMBERED = 2**31  # elements
 KINDS = ("many rows", "results kept", "called again", "as timed")
 
 
@@ -91,7 +92,9 @@ def judge_cases(
     yield _judged(subject, "called again", torch.Size(CALLED_SHAPE), partial(error_of_calls, subject, rounds))
     an_element = 0.0
     for shape in shapes:
-        if max(a_row, an_element * shape[1]) * shape[0] < SHARE_OF_LIMIT * subject.process.seconds:
+        # where an index in 32 bits would be negative, nothing smaller proves it
+        is_beyond = shape[0] * shape[1] > NUMBERED
+        if is_beyond or max(a_row, an_element * shape[1]) * shape[0] < SHARE_OF_LIMIT * subject.process.seconds:
             x = torch.randn(shape, generator=torch.Generator().manual_seed(SEED))
             yield _judged(subject, "as timed", x.shape, partial(_error, subject, x, (False,)))
             an_element = subject.seconds / x.numel()

@@ -6,7 +6,8 @@ kernel's own invention, since both live in one process: the judge believes nothi
 compares itself.
 
 Requests: `map` (a block of shared memory, its descriptor beside the line), `load`, `call` (keep a result under a key),
-`show` (copy a kept result, or rows of it, into the block), `forget`, `tune`, `graph`, `traffic`.
+`show` (copy a kept result, or rows of it, into the block), `forget`, `tune`, `traffic`; and for many calls at once
+`spread`, `capture`, `batch` and `reveal` (`minikernel.judge.spread`).
 """
 
 import faulthandler
@@ -24,6 +25,7 @@ from typing import Any
 import torch
 
 from minikernel.judge.memory import ALIGNED, Block, Layout, contiguous
+from minikernel.judge.spread import DeviceClock, HostClock, Spread
 from minikernel.ops.registry import any_spec
 from minikernel.proof.proof import poisoned_memory
 from minikernel.proof.redzones import Redzones
@@ -33,7 +35,6 @@ from minilab import LabError
 Answer = dict[str, Any]
 COPY = "copy"  # a provider that copies, for the roof
 SOON = 1e-3  # seconds; the least that a timer takes
-SPIN_CYCLES = 200_000  # as in minikernel.measure.timing: longer than the host takes to queue a launch
 
 
 class Failure(Exception):
@@ -55,12 +56,13 @@ class Worker:
         self.results: dict[int, torch.Tensor] = {}
         self.on_device: dict[int, torch.Tensor] = {}  # inputs by where they start in the block
         self.target: torch.Tensor | None = None
+        self.inputs: Spread | None = None  # of many calls at once
 
     def map(self, n_bytes: int, descriptor: int) -> Answer:
         """Use another block of shared memory; what was kept of the one before is dropped."""
         self.forget()
         self.on_device.clear()
-        self.target = None
+        self.target = self.inputs = None
         self.block = Block(n_bytes, descriptor)
         self.block.close()
         return {}
@@ -110,7 +112,7 @@ class Worker:
         given = [self._placed(Layout(*one), zones if redzones else None, fresh) for one in [x, *(more or [])]]
         # On a CPU outside of redzones the judge itself compares what it laid; on a GPU only this process has the copy.
         before = [one.clone() if redzones or (one.is_cuda and fresh is None) else None for one in given]
-        function = self.kernels[name] if config is None else partial(self.kernels[name], config=config)
+        function = self._configured(name, config)
         memory = [self._result_memory(given[0])] if again else []
         with poisoned_memory() if redzones else nullcontext(), zones if redzones else nullcontext():
             result, took = self._timed(function, *given, *memory)
@@ -124,7 +126,7 @@ class Worker:
             raise Failure(damage)
         # kept and not copied: a kernel that overwrites it in a later call is found out by that
         self.results[key] = result.detach()
-        return {"microseconds": took, "shape": list(result.shape), "dtype": str(result.dtype).removeprefix("torch.")}
+        return {"microseconds": took, **_form(result)}
 
     def show(self, key: int, start: int, x: list | None = None, rows: list | None = None) -> Answer:
         """Copy a kept result into the block, at `start`, and forget it.
@@ -156,13 +158,45 @@ class Worker:
         SPECS[name] = any_spec(name, entry)  # autotune goes by name
         return {"choices": autotune(name, shapes, [dtype], str(self.device), seconds, print)}
 
-    def graph(self, name: str, xs: list, config: dict | None, launches: int) -> Answer:
-        """Time a kernel in CUDA graphs of several launches: `microseconds` of a launch, a replay each."""
-        from minikernel.measure.timing import measure
+    def spread(self, count: int, shape: list[int], dtype: str) -> Answer:
+        """Make memory for as many inputs; that of single calls is given back."""
+        self.on_device.clear()
+        self.inputs = Spread(count, shape, dtype, self.device)
+        return {}
 
-        function = self.kernels[name] if config is None else lambda given: self.kernels[name](given, config=config)
-        inputs = [self._placed(Layout(*x), None, None) for x in xs]
-        return {"microseconds": measure({name: function}, inputs, 1, launches)[name].graph_samples_us}
+    def capture(self, name: str, config: dict | None = None) -> Answer:
+        """Capture a graph of a kernel's calls on all of them."""
+        self._spread().capture(name, self._configured(name, config))
+        return {}
+
+    def batch(self, name: str, seed: int, start: int, graph: bool, config: dict | None = None) -> Answer:
+        """Call a kernel on inputs made of a seed, or replay its graph; a digest of each row is put into the block."""
+        spread = self._spread()
+        took = spread.run(seed, None if graph else self._configured(name, config), name)
+        x = spread.inputs[0]
+        for result in spread.results:
+            if type(result) is not torch.Tensor:
+                raise Failure({"code": "no_tensor", "type": type(result).__name__})
+            if result.shape != x.shape or result.dtype != x.dtype:
+                return {"microseconds": took, **_form(result)}
+        assert self.block is not None
+        digests = spread.digests(seed)
+        self.block.tensor(contiguous(digests.shape, start, "int64")).copy_(digests)
+        return {"microseconds": took, **_form(x)}
+
+    def reveal(self, rows: list[list[int]], start: int) -> Answer:
+        """Put rows of each result into the block, and NaN into all that was computed and what of."""
+        shown = self._spread().shown(rows)
+        assert self.block is not None
+        self.block.tensor(contiguous(shown.shape, start, str(shown.dtype).removeprefix("torch."))).copy_(shown)
+        return {}
+
+    def _spread(self) -> Spread:
+        assert self.inputs is not None
+        return self.inputs
+
+    def _configured(self, name: str, config: dict | None) -> Callable:
+        return self.kernels[name] if config is None else partial(self.kernels[name], config=config)
 
     def traffic(self, name: str, x: list, more: list[list] | None = None, cache_bytes: int = 0) -> Answer:
         """Count what a kernel moves, on a CPU: the fields of `minikernel.exercise.traffic.Traffic`."""
@@ -188,19 +222,11 @@ class Worker:
 
     def _timed(self, function: Callable, *given: torch.Tensor) -> tuple[Any, float]:
         """A call's result, and the microseconds that it took: on a GPU between two events behind a short spin."""
-        if not given[0].is_cuda:
-            began = time.perf_counter_ns()
-            result = function(*given)
-            return result, (time.perf_counter_ns() - began) / 1e3
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        # the spin covers what the host takes to queue the launch, as in the lab's own timing
-        torch.cuda._sleep(SPIN_CYCLES)
-        start.record()
+        if given[0].is_cuda:
+            torch.cuda.synchronize()
+        clock = DeviceClock(1) if given[0].is_cuda else HostClock()
         result = function(*given)
-        end.record()
-        torch.cuda.synchronize()
-        return result, start.elapsed_time(end) * 1e3
+        return result, clock.microseconds()
 
     def _copied(self, x: torch.Tensor) -> torch.Tensor:
         return self._result_memory(x).copy_(x)
@@ -244,6 +270,10 @@ class Worker:
                 answer = json.dumps({**self.answer(request, list(descriptors)), "number": number})
                 self.talk.sendall(answer.encode() + b"\n")
                 waiting = b""
+
+
+def _form(result: torch.Tensor) -> Answer:
+    return {"shape": list(result.shape), "dtype": str(result.dtype).removeprefix("torch.")}
 
 
 def _own_storage(shared: torch.Tensor) -> torch.Tensor:

@@ -140,12 +140,24 @@ def largest_cluster(major: int) -> int:
     return {9: 16, 10: 16}.get(major, 8 if major > 10 else 1)
 
 
+class Foreign(NamedTuple):
+    """A CUDA stream by its address, as CUDA's protocol of streams asks for it."""
+
+    pointer: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.pointer  # the protocol's version first
+
+
 @functools.cache
 def stream_of(pointer: int):
     """CuPy's handle of a CUDA stream that torch made."""
     import cupy
 
-    return cupy.cuda.ExternalStream(pointer)
+    # CuPy 13 knows no protocol, and 14 warns at each use of what 13 has instead
+    if not hasattr(cupy.cuda.Stream, "from_external"):
+        return cupy.cuda.ExternalStream(pointer)
+    return cupy.cuda.Stream.from_external(Foreign(pointer))
 
 
 def allocate_like(x: torch.Tensor) -> torch.Tensor:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from minikernel.report.roofline import FUSED_HEAD, head_caption, ridge
+from minilab.device import is_cpu
 from minilab.pages.style import FAINT, INK, colour, fit_titles, use_style
 from minilab.pages.translations import Translations
 
@@ -91,9 +92,15 @@ def draw_roofline(axes: Axes, panel: dict, language: str = "en") -> None:
         label = f"{PEAKS[key]} {text.number(peak, ',.3g')} TFLOP/s{stale_mark(panel, language)}"
         axes.text(INTENSITY[1] * 0.93, peak * 0.93, label, ha="right", va="top", fontsize=10)
     if panel["datasheet"]:
-        _datasheet(axes, panel["datasheet"], text)
+        _datasheet(axes, panel["datasheet"])
+    # of a CPU nobody expects one
+    word = "datasheet" if panel["datasheet"] else None if is_cpu(panel["device"]) else "no_datasheet"
+    if word:
+        axes.text(
+            0.985, 0.02, text(f"roofline.{word}"), transform=axes.transAxes, ha="right", color=FAINT, fontsize=9.5
+        )
     roof = axes.transAxes.inverted().transform(axes.transData.transform((1.0, min(peaks.values()))))[1]
-    bounds = (0.09 if panel["datasheet"] else 0.03, min(roof - 0.075, 0.97))
+    bounds = (0.09 if word else 0.03, min(roof - 0.075, 0.97))
     _dots(axes, panel["points"], LABELS_AT[bool(panel["head"])], bounds, text)
     if panel["head"]:
         _head(axes, panel["head"], text)
@@ -150,7 +157,7 @@ def label_slopes(axes: Axes, panel: dict, language: str = "en") -> None:
         )
 
 
-def _datasheet(axes: Axes, datasheet: dict, text: Translations) -> None:
+def _datasheet(axes: Axes, datasheet: dict) -> None:
     faint: dict[str, Any] = {"color": FAINT, "linewidth": 0.8, "linestyle": "--", "zorder": 0}
     bandwidth = datasheet["memory_gb_per_s"]
     top = max(datasheet[key] for key in PEAKS)
@@ -158,8 +165,6 @@ def _datasheet(axes: Axes, datasheet: dict, text: Translations) -> None:
     axes.plot([INTENSITY[0], end], [INTENSITY[0] * bandwidth / 1e3, top], **faint)
     for key in PEAKS:
         axes.plot([ridge(bandwidth, datasheet[key]), INTENSITY[1]], [datasheet[key]] * 2, **faint)
-    said = text("roofline.datasheet")
-    axes.text(0.985, 0.02, said, transform=axes.transAxes, ha="right", color=FAINT, fontsize=9.5)
 
 
 def spread(values: np.ndarray, gap: float) -> np.ndarray:

@@ -112,7 +112,8 @@ def within(shapes: list[list[int]], config: Config) -> list[list[int]]:
 
 def port_training(config: Config, at: Wildcards) -> dict:
     """What the port is trained with."""
-    own = {"steps": config["port_training"]["steps"][kind_of(at["device"])], "compile": config["compile"]}
+    asked = config["port_training"]
+    own = {"steps": asked["steps"][kind_of(at["device"])], "loss": asked["loss"], "compile": config["compile"]}
     return {**{section: config[section] for section in ("model", "corpus", "training")}, **own}
 
 

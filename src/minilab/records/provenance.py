@@ -18,6 +18,7 @@ from minilab.files import digest
 from minilab.records.sources.closure import only_forwards
 from minilab.records.sources.content import changed_since, digests_of_opened
 from minilab.records.sources.digests import digest_of_code, digest_of_content
+from minilab.surroundings import decisive_variables
 
 SIMULATED = "simulated-"  # begins the slug of a device that is not there
 Reason = dict[str, Any]  # {"code": ..., and the fields that its wording names}
@@ -32,6 +33,7 @@ class Provenance(TypedDict, total=False):
     environment_sha256: str  # of all installed packages
     hardware: dict[str, Any]  # cpu, cores, system, gpu
     sources: dict[str, str]  # file -> digest of what it means
+    variables: dict[str, str]  # of the environment, those set that change machine code or its time
     opened: dict[str, str]  # file that the user's code imported or opened besides -> digest of what it means
     inputs: dict[str, str]  # other result -> digest of its content
     params: dict[str, Any]
@@ -88,6 +90,8 @@ def provenance(
         "params": params,
         "params_sha256": digest(params),
     }
+    if variables := decisive_variables():
+        made["variables"] = variables
     return {**made, "opened": opened} if opened else made
 
 
@@ -100,7 +104,9 @@ def concluded(sources: Iterable[str | Path], made: Mapping, *inputs: str | Path)
         inputs: the results that it follows from.
     """
     here = provenance(sources, {}, made["device"], inputs)
-    measured = {name: made[name] for name in ("date", "versions", "environment_sha256", "hardware")}
+    names = ("date", "versions", "environment_sha256", "hardware", "variables")
+    measured = {name: made[name] for name in names if name in made}
+    here.pop("variables", None)  # where it is concluded, nothing is compiled
     return {**here, **measured}  # type: ignore[typeddict-item]  # names of the same dictionary
 
 

@@ -3,12 +3,14 @@
 import copy
 
 import pytest
+import torch
 from tied import buffers, call, refused, ties, with_ties
 from zoo_models import NEWEST, captured, path_of
 
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.lowering.by_values import computed, is_verified
 from minicompile.lowering.capture import as_capture
+from minicompile.watching.model import watch_model
 from minicompile.watching.watched import read_watched
 
 FILL = "triton_poi_fused__unsafe_index_put_div_expand_mul_new_zeros_0"
@@ -56,6 +58,51 @@ def test_calls_without_a_line_are_taken_in_turn_where_there_are_as_many():
         lines = sorted((one["line"], one["values"]["status"]) for one in capture["graphs"][1]["calls"]
                        if one["kernel"] == FILL)  # fmt: skip
         assert [status for _, status in lines] == states
+
+
+def test_kernels_of_a_branch_and_of_a_loops_body_are_verified_as_all_others():
+    """Each computes nodes of the graph that it stands in, and what it is given is that graph's own too."""
+
+    def model(x, z, start):
+        def body(place, value):
+            return place + 1, (value.sin() + z).tanh()
+
+        _, made = torch._higher_order_ops.while_loop(lambda place, _: place < 3, body, (start, x))
+        return torch.cond(made.sum() > 0, lambda one: one.exp() * 2, lambda one: one.cos() - 2, (made,))
+
+    inputs = torch.randn(5, 8), torch.randn(8), torch.tensor(0)
+    watched = watch_model(model, inputs, target="simulated", name="m", machine_code=False, verify=True)
+    (graph,) = as_capture(watched)["graphs"]
+    inner = {one["within"]: one for one in graph["calls"] if "within" in one and not one["extern"]}
+    assert all(is_verified(one) for one in graph["calls"] if not one["extern"])
+    for name, wanted in (("true_graph_0", {"exp", "mul"}), ("false_graph_0", {"cos", "sub"})):
+        assert {*computed(inner[name])} == {f"{name}.{one}" for one in wanted}
+    loop = [one for one in graph["calls"] if one.get("within") == "while_loop_body_graph_0"]
+    names = [name for one in loop for name in computed(one)]
+    assert {*names} == {f"while_loop_body_graph_0.{one}" for one in ("sin", "add", "add_1", "tanh")}
+    (own,) = [one for one in graph["calls"] if "within" not in one and not one["extern"]]
+    assert {*computed(own)} == {"sum_1", "gt"}  # the loop's result is what it reads
+    loads = [node for one in loop for line in one["values"]["lines"] for node in line["nodes"][:1] if ".arg" in node]
+    assert loads
+    assert {node.partition(".")[0] for node in loads} == {"while_loop_body_graph_0"}
+
+
+def test_what_a_foreach_operation_leaves_in_its_lists_is_in_memory():
+    """Inductor's notes know no buffer of the results of an operation that changes several tensors in place."""
+
+    def model(a, b, x):
+        torch._foreach_lerp_([a, b], [x.tanh(), x.tanh() * 2], 0.2)
+        return a + 1
+
+    inputs = [torch.randn(8, 6) for _ in range(3)]
+    watched = watch_model(model, inputs, target="simulated", name="m", machine_code=False, verify=True)
+    (graph,) = as_capture(watched)["graphs"]
+    whole = next(one["name"] for one in graph["nodes"] if "_foreach_" in one["target"] and "_." in one["target"])
+    results = [one for one in graph["nodes"] if one["inputs"][:1] == [whole] and "getitem" in one["target"]]
+    assert len(results) == 2
+    stored = {node for call in graph["calls"] for one in call["values"]["stores"] for node in one["nodes"]}
+    assert {one["name"] for one in results} <= stored
+    assert all(one["buffer"] and one["by"] == "values" for one in results)
 
 
 def test_memory_that_another_call_wrote_since_holds_what_that_left():

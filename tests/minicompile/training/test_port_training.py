@@ -60,10 +60,16 @@ def numpy_run() -> dict:
 
 
 def trained(
-    numpy_run: dict, steps: int | None = None, training: dict = TRAINING, device: str = "cpu", **compile_config
+    numpy_run: dict,
+    steps: int | None = None,
+    training: dict = TRAINING,
+    device: str = "cpu",
+    loss: str = "logits",
+    **compile_config,
 ) -> dict:
     torch.compiler.reset()
-    params = {"training": training, "steps": steps, "compile": {"enabled": True, "backend": "eager", **compile_config}}
+    compiling = {"enabled": True, "backend": "eager", **compile_config}
+    params = {"training": training, "steps": steps, "loss": loss, "compile": compiling}
     before = torch.get_num_threads()
     try:
         made = measure(CONFIG, text(1), text(2), params, numpy_run, device, logger)
@@ -103,6 +109,20 @@ def test_clocks_run_on_and_the_compile_is_on_the_compiled_one(made: dict):
         assert side["first_step_seconds"] == side["seconds"][0]
     assert made["compiled"]["first_step_seconds"] > made["compile"]["seconds"]
     assert made["tokens"][-1] == 25 * 16 * 6 + 15 * 8 * 12
+
+
+def test_without_logits_the_curve_is_the_same_to_its_noise(made: dict, numpy_run: dict):
+    fused = trained(numpy_run, loss="fused")
+    check_schema(json.loads(json.dumps(fused)), SCHEMA, "training.json")
+    assert fused["compile"]["compiled"]
+    assert "keeps no logits" in interpretation(fused)[0]
+    # what rounding makes of the curve: the same batches, their rows in another order
+    turned = Trainer(CONFIG, TRAINING, "cpu")
+    for batch in batches(text(1), TRAINING, None, "cpu"):
+        turned.stretch([batch._replace(ids=batch.ids.flip(0), targets=batch.targets.flip(0))])
+    noise = largest_difference(made["eager"]["losses"], turned.losses)["nats"]
+    for side in ("eager", "compiled"):
+        assert 0 < largest_difference(made["eager"]["losses"], fused[side]["losses"])["nats"] < 4 * noise
 
 
 def test_fewer_steps_are_the_first_of_the_schedule(made: dict, numpy_run: dict):

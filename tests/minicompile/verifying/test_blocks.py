@@ -5,7 +5,7 @@ import operator
 import pytest
 import torch
 
-from minicompile.verifying.blocks import Block, bfloat16, cast, float8e4nv, float16, float32, int32, uint32
+from minicompile.verifying.blocks import Block, Unable, bfloat16, cast, float8e4nv, float16, float32, int32, uint32
 from minicompile.verifying.language import helpers, libdevice, tl
 
 
@@ -52,3 +52,15 @@ def test_helpers_are_the_installed_torchs():
     assert float(mean.values) == 2.0
     assert float(spread.values) == pytest.approx(18.0)
     assert libdevice.rsqrt(Block(torch.tensor([4.0]))).values.tolist() == [0.5]
+
+
+def test_instructions_that_inductor_writes():
+    """A product and a sum rounded once: what is lost to one rounding of the product is there."""
+    near = torch.tensor([1 + 2.0**-12])
+    given = [Block(near), Block(near), Block(torch.tensor([-1.0]))]
+    once = tl.inline_asm_elementwise("fma.rn.f32 $0, $1, $2, $3;", "=f, f, f, f", given, dtype=float32)
+    assert once.values.tolist() == [2.0**-11 + 2.0**-24]
+    assert (Block(near) * Block(near) - 1.0).values.tolist() == [2.0**-11]
+    for other in ("fma.rn.f32 $0, $1, $3, $2;", "fma.rz.f32 $0, $1, $2, $3;", "mov.b32 $0, $1;"):
+        with pytest.raises(Unable):
+            tl.inline_asm_elementwise(other, "", [Block(near)] * 3, dtype=float32)

@@ -235,6 +235,16 @@ def test_integers_are_the_models_own_on_every_run(bag):
     assert len({float(one.sum()) for one in floats}) == 3
 
 
+def test_integers_are_those_of_the_call_though_the_model_changed_them_since():
+    """A counter in place: with what it is at the end of a run, the lookup would be outside of the table."""
+    table, places = torch.randn(9, 4), torch.tensor([1, 8, 3])
+    (live,) = lives(lambda x, y: x[y].sin(), table, places)
+    places.fill_(1 << 40)
+    ties = ties_of(live)
+    assert (ties["own"], ties["inputs"], ties["refused"]) == (True, 3, None)
+    assert [one.tolist() for one in live.given if not one.is_floating_point()] == [[1, 8, 3]]
+
+
 def test_integers_that_are_not_known_reach_no_operator_that_does_not_check_them(bag):
     with mock.patch.object(graphs.Values, "run", side_effect=AssertionError("it was run")):
         refused = ties_of(dataclasses.replace(bag, given=[]))["refused"]
@@ -242,6 +252,59 @@ def test_integers_that_are_not_known_reach_no_operator_that_does_not_check_them(
     assert "_embedding_bag" in refused["detail"]
     looked_up = lives(lambda x, y: x[y].sin(), torch.randn(9, 4), torch.tensor([1, 8, 3]))
     assert ties_of(dataclasses.replace(looked_up[0], given=[]))["refused"] is None
+
+
+@pytest.fixture(scope="module")
+def looked_up() -> tuple[Live, Live]:
+    """A forward and a backward graph: the gradient of rows that were looked up is added where the rows are."""
+    torch.manual_seed(0)
+    table, rows = nn.Embedding(9, 4), torch.tensor([[1, 3], [8, 3]])
+    with fresh_dynamo(), watch("simulated") as seen:
+        torch.compile(lambda x: (table(x).sin() * 3).sum())(rows)
+    forward, backward = (one["live"] for one in seen.lowered)
+    return forward, backward
+
+
+def test_a_backward_graph_takes_what_its_forward_graph_left(looked_up):
+    """On the model's inputs: the rows and a gradient of one; on random ones what the forward graph left on those."""
+    given = []
+    run = graphs.Values.run
+    with mock.patch.object(graphs.Values, "run", lambda self, *args: (given.append(args), run(self, *args))[1]):
+        _, ties = all_ties(looked_up[::-1])[::-1]  # in whichever order they were lowered
+    assert ties["refused"] is None
+    assert (ties["own"], ties["inputs"]) == (True, 3)
+    assert {one["status"] for one in ties["calls"]} == {"verified"}
+    tables, backwards = [args[0] for args in given[:3]], given[-3:]
+    for number, (table, args) in enumerate(zip(tables, backwards, strict=True)):
+        rows, sine_of, gradient = args
+        assert rows.tolist() == [[1, 3], [8, 3]]
+        assert torch.equal(sine_of, table[rows])
+        assert (float(gradient) == 1.0) == (number == 0)
+    assert not any(live.left for live in looked_up)
+
+
+def test_a_backward_graph_alone_is_not_run_on_made_up_places(looked_up):
+    """The operator that adds the gradients does not look whether a place is there."""
+    refused = ties_of(looked_up[1])["refused"]
+    assert (refused["code"], refused["detail"]) == ("integers", "aten._unsafe_masked_index_put_accumulate.default")
+
+
+def test_on_the_cpu_too_the_first_inputs_are_the_models_own(cpp):
+    live, ties, _ = cpp
+    torch.manual_seed(0)
+    wanted = torch.randn(5, 19), torch.randn(19)
+    assert all(any(torch.equal(one, each) for each in live.given) for one in wanted)
+    assert ties["own"]
+
+
+def test_inputs_of_another_dtype_or_size_are_not_taken_for_the_graphs():
+    wanted = torch.empty(3, 4).t()
+    made = graphs.laid(wanted, torch.arange(12.0).reshape(4, 3))
+    assert (made.stride(), made.tolist()) == ((1, 4), torch.arange(12.0).reshape(4, 3).tolist())
+    spread = torch.arange(3.0).expand(4, 3)
+    assert torch.equal(graphs.laid(torch.empty(3).expand(4, 3), spread), spread)
+    for other in (torch.ones(4, 3).double(), torch.ones(3, 4), 3, torch.ones(4, 3, device="meta").expand(2, 4, 3)):
+        assert graphs.laid(wanted, other) is None
 
 
 @pytest.mark.parametrize(
@@ -278,10 +341,138 @@ def test_a_flag_that_is_always_set_is_told_as_one():
     assert not {"gt", "where", "mul"} & {name for name, one in nodes.items() if one.get("few")}
 
 
+@pytest.mark.parametrize("target", ["simulated", None])
+def test_a_number_of_the_text_is_no_node(target):
+    """The flag is 1 on every input, and so is what is added."""
+    (live,) = lives(lambda x, i: ((x.abs() >= 0).all(), i + 1), torch.randn(9, 20), torch.tensor(5), target=target)
+    (ties,) = all_ties([live])
+    literal = re.compile(r"= (?:tl\.full\(\[[\d, ]*\], [\d.]+, tl\.\w+\)|static_cast<\w+>\([\d.]+\);)")
+    found = 0
+    for call in ties["calls"]:
+        cpp_text = live.code[live.code.index("#include <torch") :].split("\n") if target is None else []
+        text = cpp_text or texts(live)[call["kernel"]]
+        told = [text[line["line"] - 1] for line in call["lines"] if line["nodes"]]
+        found += any(map(literal.search, text))
+        assert not [line for line in told if literal.search(line)]
+    assert found
+
+
 def test_what_is_repeated_is_not_the_whole_of_a_buffer():
     (live,) = lives(lambda x: x.sin()[:, None].expand(5, 3, 4).contiguous(), torch.randn(5, 4))
     stores = [(one["nodes"], one["part"]) for call in ties_of(live)["calls"] for one in call["stores"]]
     assert stores == [(["sin"], "repeated")]
+
+
+def test_one_thread_runs_both_and_the_others_come_back(normed):
+    """Beside other processes many threads took six times as long."""
+    threads, run = [], graphs.Values.run
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with mock.patch.object(
+            graphs.Values, "run", lambda self, *args: (threads.append(torch.get_num_threads()), run(self, *args))[1]
+        ):
+            ties_of(normed)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert {*threads} == {1}
+
+
+def test_results_of_a_library_that_gives_several_have_a_node_each():
+    torch.manual_seed(0)
+    (live,) = lives(nn.LSTMCell(4, 6), torch.randn(3, 4))
+    (call,) = [one for one in ties_of(live)["calls"] if "lstm" in one["kernel"]]
+    returned = re.search(r"return \((.*)\)", live.code)[1].replace(" ", "").strip(",").split(",")
+    outputs = [one.name for one in next(node for node in live.module.graph.nodes if node.op == "output").args[0]]
+    stored = {one["buffer"]: one["nodes"] for one in call["stores"]}
+    assert [stored[buffer] for buffer in returned] == [[node] for node in outputs]
+
+
+def test_a_kernel_may_be_given_numbers_that_it_casts():
+    """A length that the compiled code alone knows: a number, and no block."""
+    x = torch.randn(9, 14)
+    torch._dynamo.mark_dynamic(x, 0)
+    (live,) = lives(lambda x: x.sin() / x.shape[0], x)
+    ties = ties_of(live)
+    assert re.search(r"\(ks0\)\.to\(tl\.|\bks0\.to\(tl\.", live.code)
+    assert {one["status"] for one in ties["calls"]} == {"verified"}
+
+
+def test_sizes_that_nobody_knows_are_those_that_the_model_came_with():
+    x = torch.randn(9, 8)
+    torch._dynamo.decorators.mark_unbacked(x, 0)
+    (live,) = lives(lambda x: x.softmax(-1).sum(0), x)
+    ties = ties_of(live)
+    assert (ties["refused"], ties["own"], ties["inputs"]) == (None, True, 3)
+    assert ties_of(dataclasses.replace(live, given=[]))["refused"]["code"] == "symbol"
+
+
+def test_memory_that_is_reached_through_descriptors():
+    """As Hopper copies blocks; rows of 48 in blocks of 64 reach beyond their memory."""
+    options = {"triton.use_tensor_descriptor": True, "assume_aligned_inputs": True}
+    with fresh_dynamo(), watch("simulated") as seen, torch.no_grad():
+        torch.compile(lambda x: (x.sin() * 2).sum(0), options=options)(torch.randn(48, 64))
+    live = seen.lowered[0]["live"]
+    assert "make_tensor_descriptor" in live.code
+    ties = ties_of(live)
+    assert {one["status"] for one in ties["calls"]} == {"verified"}
+    assert {one["where"] for one in ties["nodes"].values()} == {"line"}
+
+
+def test_attention_with_a_function_of_the_users():
+    """Its graph is within the graph, names a GPU, and is written into a template."""
+    from torch.nn.attention.flex_attention import flex_attention
+
+    given = [torch.randn(1, 2, 128, 16) for _ in range(3)]
+    (live,) = lives(lambda q, k, v: flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s - (i - j).abs()), *given)
+    ties = ties_of(live)
+    assert ties["refused"] is None
+    assert "flex_attention" in " ".join(one["kernel"] for one in ties["calls"] if one["status"] == "verified")
+
+
+def turned(x: torch.Tensor, z: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+    def goes_on(place, _):
+        return place < 6
+
+    def body(place, value):
+        return place + 1, (value * 1.5).sin() + z.cos()
+
+    return torch._higher_order_ops.while_loop(goes_on, body, (start, x))[1] * 2
+
+
+@pytest.fixture(scope="module")
+def loop() -> Live:
+    torch.manual_seed(0)
+    (live,) = lives(turned, torch.randn(5, 8), torch.randn(8), torch.tensor(0))
+    return live
+
+
+def test_a_loop_is_run_turn_by_turn(loop):
+    """What its body computes is compared in each of its first turns: four, on each of three inputs."""
+    ties = ties_of(loop)
+    assert ties["refused"] is None
+    lines = [one for call in ties["calls"] for one in call["lines"] if one["first"]]
+    found = {node.partition(".")[2]: one["elements"] for one in lines for node in one["nodes"] if "body" in node}
+    assert {kind(node) for node in found} == {"mul", "sin", "cos", "add"}
+    assert {found[node] for node in found if kind(node) in ("mul", "sin")} == {3 * 4 * 5 * 8}
+    assert any(kind(node.partition(".")[2]) == "lt" for one in lines for node in one["nodes"] if "cond" in node)
+
+
+def test_a_loop_that_is_right_in_its_first_turn_alone_is_not_right(loop):
+    """The wrapper gives the body its first values in every turn: the graph's second turn has others."""
+    body = re.search(r"while_loop_body_graph_0_args = \[buf0\[0\], buf0\[1\]", loop.code)[0]
+    stuck = dataclasses.replace(loop, code=loop.code.replace(body, body.replace("buf0[1]", "arg1_1")))
+    assert stuck.code != loop.code
+    found = {name for name, one in ties_of(stuck)["nodes"].items() if one["where"] == "line"}
+    assert not {name for name in found if "body" in name and kind(name.partition(".")[2]) in ("mul", "sin")}
+
+
+def test_a_loop_without_end_is_refused():
+    (live,) = lives(turned, torch.randn(5, 8), torch.randn(8), torch.tensor(0))
+    endless = dataclasses.replace(live, given=[*live.given])
+    endless.given[0] = torch.tensor(-(1 << 40))
+    assert ties_of(endless)["refused"]["code"] == "time"
 
 
 def test_graphs_share_the_time(normed):

@@ -247,6 +247,7 @@ ACCESS(b32, uint32_t) ACCESS(u32, uint32_t) ACCESS(s32, uint32_t) ACCESS(f32, ui
   inline void st_async_##SUFFIX(Bits to, Bits a, Bits barrier) { store_later(to, &a, 8, barrier); }
 ACCESS(b64) ACCESS(u64) ACCESS(s64)
 #undef ACCESS
+inline void red_global_add_u32(Bits to, Bits number) { atomicAdd((u32*)to, u32(number)); }
 inline void createpolicy(Bits& to, Bits) { to = 0; }
 inline void cvta_to_shared_u64(Bits& to, Bits from) { to = to_shared((const void*)from); }
 inline void cvta_to_global_u64(Bits& to, Bits from) { to = from; }

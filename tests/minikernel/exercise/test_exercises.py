@@ -19,8 +19,8 @@ def test_every_file_of_exercises_is_one_of_the_table():
     assert len({exercise.file for exercise in exercises().values()}) == len(exercises())
 
 
-def test_a_class_hands_in_seven_of_which_each_has_a_solution_and_ten_wrong_ones():
-    assert len(graded()) == 7
+def test_a_class_hands_in_eight_of_which_each_has_a_solution_and_ten_wrong_ones():
+    assert len(graded()) == 8
     assert {path.name for path in SOLUTIONS.glob("*.py")} == {exercises()[name].file for name in graded()}
     assert list(wrong_ones()) == graded()
     assert min(len(wrong) for wrong in wrong_ones().values()) >= 10

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from minikernel.exercise.cases import cases_of
 from minikernel.exercise.operations import OPERATIONS
 
-LAYER_NORM, CROSS_ENTROPY, SOFTMAX = (OPERATIONS[name] for name in ("layer_norm", "cross_entropy", "softmax"))
+NAMES = ("layer_norm", "cross_entropy", "head_loss", "softmax")
+LAYER_NORM, CROSS_ENTROPY, HEAD_LOSS, SOFTMAX = (OPERATIONS[name] for name in NAMES)
 
 
 def torch_layer_norm(x, weight, bias):
@@ -19,8 +20,13 @@ def torch_cross_entropy(x, target):
     return F.cross_entropy(rows, target.reshape(-1), reduction="none").view(target.shape)
 
 
+def torch_head_loss(x, weight, target):
+    return torch_cross_entropy(x @ weight.t(), target)
+
+
 @pytest.mark.parametrize(
-    ("name", "function"), [("layer_norm", torch_layer_norm), ("cross_entropy", torch_cross_entropy)]
+    ("name", "function"),
+    [("layer_norm", torch_layer_norm), ("cross_entropy", torch_cross_entropy), ("head_loss", torch_head_loss)],
 )
 def test_torch_s_own_is_right_on_every_case(name: str, function):
     operation = OPERATIONS[name]
@@ -33,13 +39,13 @@ def test_torch_s_own_is_right_on_every_case(name: str, function):
 
 def test_operands_follow_from_the_rows():
     x = torch.randn(3, 7)
-    for operation in (LAYER_NORM, CROSS_ENTROPY):
+    for operation in (LAYER_NORM, CROSS_ENTROPY, HEAD_LOSS):
         assert all(map(torch.equal, operation.operands(x), operation.operands(x.clone())))
         assert not all(map(torch.equal, operation.operands(x), operation.operands(x + 1)))
     assert SOFTMAX.operands(x) == ()
 
 
-@pytest.mark.parametrize("operation", [LAYER_NORM, CROSS_ENTROPY], ids=["layer_norm", "cross_entropy"])
+@pytest.mark.parametrize("operation", [LAYER_NORM, CROSS_ENTROPY, HEAD_LOSS], ids=NAMES[:3])
 def test_zeros_another_shape_and_a_stray_nan_are_wrong(operation):
     x = torch.randn(5, 600)
     operands = operation.operands(x)

@@ -91,6 +91,24 @@ def test_what_is_faster_than_a_copy_can_be_is_wrong(monkeypatch: pytest.MonkeyPa
     assert re.search("GB/s it would be faster than a copy, which reaches .* GB/s here, so it cannot have", reason or "")
 
 
+def test_a_graph_that_is_faster_than_a_copy_can_be_is_wrong(monkeypatch: pytest.MonkeyPatch):
+    """A graph of nothing takes 0.061 us: what a CPU cannot capture is written down here."""
+    really = _Bench._time_calls
+
+    def time_calls(self: _Bench) -> None:
+        really(self)
+        for provider, timing in self.timings.items():
+            timing.graph_samples_us = [0.061 if provider in ("mine", "again") else 2000.0]
+
+    monkeypatch.setattr(_Bench, "_time_calls", time_calls)
+    monkeypatch.setattr("minikernel.judge.bench.CLOCK_SLACK_US", 1e12)
+    timed, reason = bench("good", {**PARAMS, "launches": 5})
+    assert timed["rows"] == []
+    assert "while timed at shape (64, 600) in float32: in a CUDA graph, at 5,036.1 GB/s it would be faster" in str(
+        reason
+    )
+
+
 def test_one_that_hangs_while_timed_is_ended():
     _, reason = bench("hangs_when_large", seconds=15)
     assert re.search("it did not end within 15 seconds, the limit of bench.time_limit_seconds", reason or "")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from minikernel.ops.dispatch import dispatch
 from minikernel.ops.dispatch.dispatch import Choice, choose
+from minikernel.ops.softmax_triton_configs import default_config
 from minilab.files import read_json
 from minilab.records.artefact import RECORDED
 
@@ -84,3 +85,44 @@ def test_every_tracked_table_is_its_recorded_tunings_and_holds_kernels_that_can_
             chosen = choose([row], getattr(torch, row["dtype"]), row["rows"], row["cols"], cuda_c=True)
             assert chosen.kernel in ("fused", "triton")
             assert (chosen.config is None) == (chosen.kernel == "fused")
+
+
+HOST_BOUND_US = 20  # launches of Triton's that take less wait for the host, whatever the configuration
+
+
+def losses(cuda_c: bool) -> dict[tuple, float]:
+    """What a card that nobody tuned loses at each shape that the record's card was tuned for, without its table.
+
+    With `cuda_c`, over the kernel that its table names; without, over the best configuration of all that were tried.
+    """
+    tuning = read_json(ROOT / RECORDED / "h200/24/autotune.json")
+    tried: dict[tuple, dict[str, float]] = {}
+    for row in tuning["tried"]:
+        if row["median_us"] is not None:
+            place = row["rows"], row["cols"], row["dtype"]
+            tried.setdefault(place, {})[str(sorted(row["config"].items()))] = row["median_us"]
+    found = {}
+    for tuned in tuning["choices"]:
+        place = tuned["rows"], tuned["cols"], tuned["dtype"]
+        dtype = getattr(torch, tuned["dtype"])
+        chosen = choose([], dtype, tuned["rows"], tuned["cols"], cuda_c)
+        default = str(sorted(default_config(tuned["cols"], dtype.itemsize).items()))
+        took = tuned["rival_us"] if chosen.kernel == "fused" else tried[place][default]
+        if not cuda_c:
+            found[place] = took / min(tried[place].values())
+        else:
+            found[place] = took / (tuned["rival_us"] if tuned["faster"] == "fused" else tuned["median_us"])
+    return found
+
+
+def test_without_its_table_a_card_is_hardly_slower():
+    """The rule for a card that nobody tuned, at each shape of one that was."""
+    assert len(losses(cuda_c=True)) == 20
+    assert max(losses(cuda_c=True).values()) <= 1.02
+    tuning = read_json(ROOT / RECORDED / "h200/24/autotune.json")
+    long = {(c["rows"], c["cols"], c["dtype"]) for c in tuning["choices"] if c["rival_us"] > HOST_BOUND_US}
+    bare = {place: lost for place, lost in losses(cuda_c=False).items() if place in long}
+    assert len(bare) == 14
+    beyond = {place for place, lost in bare.items() if lost > 1.02}
+    assert beyond <= {(4096, 131072, "bfloat16")}  # 2.2 %
+    assert max(bare.values()) < 1.025

@@ -1,5 +1,9 @@
 """The CUDA C kernels' launcher: layouts anywhere, the kernels themselves on a GPU."""
 
+import sys
+import warnings
+from types import SimpleNamespace
+
 import pytest
 import torch
 from hypothesis import given
@@ -18,6 +22,27 @@ KERNELS = LADDERS["CUDA C"]
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 gpu = pytest.mark.gpu
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@pytest.mark.parametrize("version", [13, 14])
+def test_a_stream_of_torchs_is_handed_to_cupy_as_its_version_has_it(version, monkeypatch):
+    """CuPy 13 has only ExternalStream, at which 14.2 warns; an address is no stream to 14's protocol."""
+    stream = type("Stream", (), {})
+    if version == 14:
+        stream.from_external = staticmethod(lambda foreign: ("protocol", *foreign.__cuda_stream__()))
+    cuda = SimpleNamespace(Stream=stream, ExternalStream=lambda pointer: ("external", pointer))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
+    made = softmax_cuda.stream_of.__wrapped__(7)
+    assert made == (("external", 7) if version == 13 else ("protocol", 0, 7))
+
+
+def test_the_installed_cupy_takes_a_stream_without_a_warning():
+    cupy = pytest.importorskip("cupy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = [softmax_cuda.stream_of.__wrapped__(pointer) for pointer in (0, 7)]
+    assert [stream.ptr for stream in made] == [0, 7]
+    assert isinstance(made[1], (cupy.cuda.Stream, cupy.cuda.ExternalStream))
 
 
 @given(cols=st.integers(1, 1 << 21), itemsize=st.sampled_from([2, 4]), aligned=st.booleans())

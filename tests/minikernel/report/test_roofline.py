@@ -12,6 +12,7 @@ from minikernel.report import roofline_plot
 from minikernel.report.roofline import head, head_caption, panel, ridge
 from minikernel.report.roofline_plot import LABEL_GAP, draw, inside, other_copies, slopes, spread
 from minilab import LabError
+from minilab.device import slug
 
 ROWS = [bench_row("naive", 512, 900.0), bench_row("fused", 512, 90.0), bench_row("triton", 512, 95.0, stale=True)]
 
@@ -29,6 +30,34 @@ def test_cost_of_a_softmax():
     assert cost.softmax_flop(512, 600) == 512 * 600 * 5
     assert cost.datasheet("h200")["memory_gb_per_s"] == 4800
     assert cost.datasheet("cpu-amd-epyc") is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe", "NVIDIA H200", "NVIDIA B200", "NVIDIA A100-SXM4-40GB",
+        "NVIDIA A100-SXM4-80GB", "NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB", "NVIDIA L4", "NVIDIA L40S",
+        "NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090",
+    ],
+)  # fmt: skip
+def test_a_card_that_people_have_has_its_makers_peaks(name: str):
+    """By the name that its driver gives; rates of tensor cores are dense, so that bf16 is twice TF32 or more."""
+    sheet = cost.datasheet(slug(name))
+    assert sheet is not None
+    assert 250 < sheet["memory_gb_per_s"] < 9000
+    assert sheet["fp32_tflop_per_s"] <= sheet["tf32_tflop_per_s"]
+    assert 1.97 * sheet["tf32_tflop_per_s"] <= sheet["bf16_tflop_per_s"] <= 2.05 * sheet["tf32_tflop_per_s"]
+    assert cost.datasheet(slug("NVIDIA GeForce GTX 9999")) is None
+
+
+@pytest.mark.parametrize(("device", "said"), [("geforce-gtx-9999", True), ("cpu-amd-epyc", False)])
+def test_a_card_without_a_datasheet_is_drawn_without_dashes_and_says_so(tmp_path: Path, device: str, said: bool):
+    made = bench(ROWS)
+    made["provenance"]["device"] = device
+    draw([panel(ceilings(), made, [512, 600])], tmp_path / "r.png", tmp_path / "r.svg")
+    text = (tmp_path / "r.svg").read_text()
+    assert ("no datasheet of this card is known here" in text) == said
+    assert "thin dashes: datasheet" not in text
 
 
 def test_ridge_is_where_memory_stops_being_the_limit():

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from minilab.config.check import check_schema, read_schema
 from minilab.device import cpu_device
 from minilab.files import write_json
 from minilab.records.provenance import concluded, provenance, stale_reasons
@@ -11,6 +12,8 @@ from minilab.records.restore import Today, flattened, reasons_by_kernel
 from minilab.records.sources.closure import closure
 from minilab.records.sources.digests import digest_of_code
 from minilab.records.words import worded
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -26,6 +29,21 @@ def test_provenance_names_device_versions_and_digests(source: Path):
     assert {"python", "torch", "numpy"} <= made["versions"].keys()
     assert list(made["sources"]) == ["kernel.cu"]
     assert stale_reasons(made, {"launches": 100}) == []
+
+
+def test_a_variable_that_changes_machine_code_is_named_and_the_settled_one_is_not(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")
+    monkeypatch.setenv("TRITON_CACHE_DIR", "elsewhere")
+    assert "variables" not in provenance([source], {})
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "0")
+    monkeypatch.setenv("PTXAS_OPTIONS", "-O1")
+    made = provenance([source], {})
+    assert made["variables"] == {"TRITON_DEFAULT_FP_FUSION": "0", "PTXAS_OPTIONS": "-O1"}
+    check_schema(made, read_schema(ROOT / "schemas/provenance.schema.yaml"), "provenance")
+    monkeypatch.delenv("PTXAS_OPTIONS")
+    assert concluded([source], made)["variables"] == made["variables"]
 
 
 def test_what_makes_a_record_stale(source: Path):

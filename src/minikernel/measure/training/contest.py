@@ -7,16 +7,20 @@ from dataclasses import asdict, fields, replace
 import numpy as np
 import torch
 
+from minikernel.measure.model.clocks import cycles_per_us
+from minikernel.measure.model.stamps import blocks_of, longest, tick_ns
 from minikernel.measure.noise import DUPLICATE
 from minikernel.measure.training import rungs
-from minikernel.measure.training.figures import bars, excess_percent, step_figures
-from minikernel.measure.training.names import ONE, RUNGS
-from minikernel.measure.training.rungs import RATE, Step, model_at_start
+from minikernel.measure.training.curves import Task, curves
+from minikernel.measure.training.figures import bars, excess_percent, fill_in, step_figures
+from minikernel.measure.training.names import GRAPH, ONE, OURS, RUNGS
+from minikernel.measure.training.rungs import RATE, Step, model_at_start, synchronize
 from minikernel.model.train import launch
 from minikernel.model.train.tables import AdamW
 from minimodel.corpus import TokenStream
 from minimodel.model_config import MiniGPTConfig
 
+WATCHED = 5  # trainings, of which one is kept
 SETTINGS = tuple(field.name for field in fields(AdamW))
 
 
@@ -45,7 +49,8 @@ def run_contest(
     if device.type == "cuda":
         torch.cuda.set_device(device)  # of which graphs are captured
     settings = AdamW(**{name: training[name] for name in SETTINGS if name in training})
-    result: dict = {"config": asdict(config), "limit_nats": limit_nats, "steps": [], "whole": [], "left_out": []}
+    result: dict = {"config": asdict(config), "limit_nats": limit_nats, "cycles_per_us": cycles_per_us(device)}
+    result |= {name: [] for name in ("steps", "timelines", "whole", "curves", "left_out")}
     # the whole trainings first: a limit on time cuts what comes last, and only steps are many
     for seed in params["seeds"]:
         result["whole"].append(row := whole(config, training, settings, text, held_out, limit_nats, seed, device))
@@ -59,6 +64,11 @@ def run_contest(
         result["steps"] += rows
         times = ", ".join(f"{row['rung']} {row['us_per_step']:,.1f}" for row in rows)
         log(f"{time.monotonic() - began:4.0f} s ({batch}, {length}): {times} us a step")
+        lines = timelines(batch, length, config, text, device)
+        result["timelines"] += fill_in(lines, rows, result["cycles_per_us"])
+    if params["curve_seconds"]:
+        task = Task(config, training, settings, text, held_out, params["seeds"][0])
+        result["curves"] = curves(task, device, params["curve_seconds"], log)
     return {**result, "complete": not result["left_out"], "bars": bars(result["steps"], result["whole"])}
 
 
@@ -77,15 +87,17 @@ def steps_at(
     ids, targets = (torch.from_numpy(each).to(device) for each in rows)
     ways = rungs.torch_steps(config, ids, targets, settings, compiles)
     model, calm = model_at_start(config, 0, device), replace(settings, learning_rate=RATE, final_learning_rate=RATE)
-    samples: dict[str, list[float]] = {name: [] for name in (*ways, ONE, DUPLICATE)}
+    samples: dict[str, list[float]] = {name: [] for name in (*ways, *OURS, DUPLICATE)}
 
-    def in_one_launch(turn: int) -> float:
-        many = params["steps"][ONE]
-        return 1e6 * launch.train(model, text, [(many, batch, length)], optimizer=calm, seed=turn).seconds / many
+    def ours(launches: str, turn: int) -> float:
+        many = params["steps"][launches]
+        schedule = [(many, batch, length)]
+        trained = launch.train(model, text, schedule, optimizer=calm, seed=turn, launches=launches)
+        return 1e6 * trained.seconds / many
 
     for turn in range(params["turns"] + 1):
         taken = {name: microseconds(step, params["steps"][name], device) for name, step in ways.items()}
-        taken |= {name: in_one_launch(turn) for name in (ONE, DUPLICATE)}
+        taken |= {name: ours(launches, turn) for name, launches in ((GRAPH, GRAPH), (ONE, ONE), (DUPLICATE, ONE))}
         for name, us in taken.items():
             samples[name] += [us] if turn else []  # the first turn compiles and warms up
     return [
@@ -102,6 +114,17 @@ def steps_at(
     ]
 
 
+def timelines(batch: int, length: int, config: MiniGPTConfig, text: TokenStream, device: torch.device) -> list[dict]:
+    """The rows of `timelines` at one shape, but what follows from them: of several trainings the one in the middle."""
+    found = []
+    for rung in OURS:
+        model = model_at_start(config, 0, device)
+        watched = [launch.timeline(model, text, batch, length, launches=rung) for _ in range(WATCHED)]
+        blocks = blocks_of(sorted(watched, key=longest)[WATCHED // 2])
+        found.append({"rung": rung, "batch": batch, "time": length, "tick_ns": tick_ns(blocks), "blocks": blocks})
+    return found
+
+
 def microseconds(step: Step, steps: int, device: torch.device) -> float:
     """Wall time of a step, many in a row, until the device has done the last."""
     synchronize(device)
@@ -110,12 +133,6 @@ def microseconds(step: Step, steps: int, device: torch.device) -> float:
         step()
     synchronize(device)
     return 1e6 * (time.perf_counter() - begun) / steps
-
-
-def synchronize(device: torch.device) -> None:
-    """Wait for a GPU; a CPU has no work left when a call returns."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def whole(
@@ -127,12 +144,13 @@ def whole(
     limit_nats: float,
     seed: int,
     device: torch.device,
+    operands: str = "float32",
 ) -> dict:
     """A row of `whole`: the schedule in one launch, from one seed's weights and rows."""
     model = model_at_start(config, seed, device)
     trained = launch.train(
         model, text, training["phases"], optimizer=settings, seed=seed, held_out=held_out,
-        evaluate_every=training["evaluate_every"],
+        evaluate_every=training["evaluate_every"], operands=operands,
     )  # fmt: skip
     tokens = np.cumsum([0, *(p["batch"] * p["time"] for p in training["phases"] for _ in range(p["steps"]))])
     end = trained.held_out[-1][2]

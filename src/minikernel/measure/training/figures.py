@@ -5,15 +5,24 @@ from itertools import groupby
 
 import numpy as np
 
+from minikernel.measure.model.stamps import parts_of, stamped
 from minikernel.measure.noise import DUPLICATE
 from minikernel.measure.training.names import (
     EAGER,
     EXCESS_PERCENT,
+    GRAPH,
     GRAPH_OF_COMPILED,
+    GRAPH_OVER_GRAPH,
     ONE,
     OVER_EAGER,
     OVER_GRAPH,
     WHOLE_SECONDS,
+)
+
+RATIOS = (
+    (ONE, GRAPH_OF_COMPILED, OVER_GRAPH),
+    (ONE, EAGER, OVER_EAGER),
+    (GRAPH, GRAPH_OF_COMPILED, GRAPH_OVER_GRAPH),
 )
 
 
@@ -38,20 +47,37 @@ def excess_percent(held_out_nats: float, limit_nats: float) -> float:
     return 100 * (held_out_nats / limit_nats - 1)
 
 
+def fill_in(lines: list[dict], steps: list[dict], rate: float) -> list[dict]:
+    """Timelines with what their blocks did, and how that shares out the time of a step without stamps.
+
+    Args:
+        steps: rows of `steps`, those of the timelines' shapes among them.
+        rate: cycles of a multiprocessor's clock in a microsecond.
+    """
+    found = []
+    for line in lines:
+        of = {name: line[name] for name in ("rung", "batch", "time")}
+        us = next(row["us_per_step"] for row in steps if of.items() <= row.items())
+        figures = stamped(line["blocks"], rate)
+        # no launch of a step's is empty: `one` has none of its own, and `graph`'s begin while others run
+        found.append({**line, "stamped": figures, "parts": parts_of(figures, us, 0.0)})
+    return found
+
+
 def bars(steps: list[dict], whole: list[dict]) -> list[dict]:
     """What was asked, each with its value; a time or an excess is at most the bar, a ratio at least."""
     found = []
     for (batch, time), rows in _shapes(steps):
         us = {row["rung"]: row["us_per_step"] for row in rows}
-        for peer, bar in ((GRAPH_OF_COMPILED, OVER_GRAPH), (EAGER, OVER_EAGER)):
-            value = us[peer] / us[ONE] if peer in us and ONE in us else None
-            place = {"batch": batch, "time": time, "peer": peer}
+        for rung, peer, bar in RATIOS:
+            value = us[peer] / us[rung] if peer in us and rung in us else None
+            place = {"rung": rung, "batch": batch, "time": time, "peer": peer}
             met = value is not None and value >= bar
             found.append({"what": "step", **place, "value": value, "bar": bar, "met": met})
     for what, name, bar in (("seconds", "seconds", WHOLE_SECONDS), ("excess", "excess_percent", EXCESS_PERCENT)):
         # of all seeds the worst
         worst = max((row[name] for row in whole), default=None)
-        nowhere = {"batch": None, "time": None, "peer": None}
+        nowhere = {"rung": ONE, "batch": None, "time": None, "peer": None}
         met = worst is not None and worst <= bar
         found.append({"what": what, **nowhere, "value": worst, "bar": bar, "met": met})
     return found
@@ -70,7 +96,9 @@ def training_contest(artefact: dict) -> dict:
         [{**row, **figures} for row, figures in zip(artefact[part], found, strict=True)]
         for part, found in (("steps", steps), ("whole", whole))
     ]
-    return {"steps": steps, "whole": whole, "bars": bars(*again)}
+    lines = fill_in(artefact["timelines"], again[0], artefact["cycles_per_us"])
+    figures = [{"stamped": line["stamped"], "parts": line["parts"]} for line in lines]
+    return {"steps": steps, "timelines": figures, "whole": whole, "bars": bars(*again)}
 
 
 def _shapes(steps: list[dict]) -> Iterator[tuple[tuple[int, int], list[dict]]]:

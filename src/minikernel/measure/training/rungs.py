@@ -25,6 +25,12 @@ def model_at_start(config: MiniGPTConfig, seed: int, device: torch.device) -> Gr
     return port(start)[0].to(device).train()
 
 
+def synchronize(device: torch.device) -> None:
+    """Wait for a GPU; a CPU has no work left when a call returns."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 def torch_step(model: GrammarMiniGPT, ids: Tensor, targets: Tensor, settings: AdamW, compiled: bool) -> Step:
     """A step of PyTorch's training of a model on one batch, at a constant learning rate."""
     matrices = [each for each in model.parameters() if each.ndim == 2]
@@ -56,7 +62,12 @@ def captured(step: Step) -> Step:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    return graph.replay
+
+    def replay(_held: Step = step) -> None:
+        # The graph knows addresses: whoever holds it holds the model and the optimizer whose memory they are.
+        graph.replay()
+
+    return replay
 
 
 def torch_steps(

@@ -25,20 +25,31 @@ __device__ __forceinline__ float sum_of_four(float x) {
   return x + __shfl_xor_sync(~0u, x, 2);
 }
 
-// rows (16, 16) times (16, 16) of `right` from `column` on; sums are taken as they lie in registers.
+// What a lane needs of (16, 16) of `rows`, from `column` on, as a product's right side. All loads of a tile come before
+// all products: another block's rows come from L2, and take as long one by one as together.
+struct Rights {
+  float first[2][2], second[2][2];
+
+  __device__ __forceinline__ Rights(const Rows& rows, int column, Lane lane) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const int row = 8 * i + 2 * lane.pair, of = column + 8 * j + lane.group;
+        first[i][j] = rows.one(row, of), second[i][j] = rows.one(row + 1, of);
+      }
+  }
+};
+
+// rows (16, 16) times those; rows are taken as they lie in registers.
 template <class Sums>
-__device__ __forceinline__ void add_mixed(Sums (&sum)[2], const float (&p)[2][4], const Rows& right, int column,
-                                          Lane lane) {
+__device__ __forceinline__ void add_mixed(Sums (&sum)[2], const float (&p)[2][4], const Rights& right) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     // Columns 2 pair and 2 pair + 1 of a product are k = pair and pair + 4 of the next: no number changes its lane.
     const Left left = left_of(p[i][0], p[i][2], p[i][1], p[i][3]);
-    const int row = 8 * i + 2 * lane.pair;
 #pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const int of = column + 8 * j + lane.group;
-      sum[j].add(left, right.one(row, of), right.one(row + 1, of));
-    }
+    for (int j = 0; j < 2; ++j) sum[j].add(left, right.first[i][j], right.second[i][j]);
   }
 }
 
@@ -52,10 +63,14 @@ __device__ __forceinline__ void attend(TileOf tile_of, const float* queries, int
   float most[2] = {-INFINITE, -INFINITE}, total[2] = {0, 0};
   for (int tile = part; tile <= member; tile += 4) {
     const Rows rows = tile_of(tile);
+    float4 keys[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) keys[i] = rows.four(8 * i + lane.group, WIDTH + HEAD * head + 4 * lane.pair);
+    const Rights values(rows, 2 * WIDTH + HEAD * head, lane);
+    __syncwarp();  // so that no load is put off
     Sum score[2];
 #pragma unroll
-    for (int i = 0; i < 2; ++i)
-      add(score[i], query, rows.four(8 * i + lane.group, WIDTH + HEAD * head + 4 * lane.pair));
+    for (int i = 0; i < 2; ++i) add(score[i], query, keys[i]);
     float p[2][4], greatest[2] = {most[0], most[1]};
 #pragma unroll
     for (int i = 0; i < 2; ++i)
@@ -83,7 +98,7 @@ __device__ __forceinline__ void attend(TileOf tile_of, const float* queries, int
       for (int j = 0; j < 4; ++j) p[i][j] = expf(p[i][j] - most[j / 2]), sum[j / 2] += p[i][j];
 #pragma unroll
     for (int half = 0; half < 2; ++half) total[half] += sum_of_four(sum[half]);
-    add_mixed(mixed, p, rows, 2 * WIDTH + HEAD * head, lane);
+    add_mixed(mixed, p, values);
   }
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -156,20 +171,28 @@ __device__ __forceinline__ void attend_backward(TileOf tile_of, GradientOf gradi
     ShortSum d_query[2];
     for (int tile = part; tile <= member; tile += for_queries) {
       const Rows rows = tile_of(tile);
+      float4 keys[2], values[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        keys[i] = rows.four(8 * i + lane.group, WIDTH + column + 4 * lane.pair);
+        values[i] = rows.four(8 * i + lane.group, 2 * WIDTH + column + 4 * lane.pair);
+      }
+      const Rights right(rows, WIDTH + column, lane);
+      __syncwarp();
       float d_score[2][4];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         ShortSum score, d_p;
-        add(score, query, rows.four(8 * i + lane.group, WIDTH + column + 4 * lane.pair));
-        add(d_p, gradient, rows.four(8 * i + lane.group, 2 * WIDTH + column + 4 * lane.pair));
+        add(score, query, keys[i]);
+        add(d_p, gradient, values[i]);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const int row = lane.group + j / 2 * 8, key = 8 * i + 2 * lane.pair + j % 2;
-          const float p = tile == member && key > row ? 0 : expf(score[j] * SCORE - of[j / 2].x);
+          const float p = expf(tile == member && key > row ? -INFINITE : score[j] * SCORE - of[j / 2].x);
           d_score[i][j] = p * (d_p[j] - of[j / 2].y) * SCORE;
         }
       }
-      add_mixed(d_query, d_score, rows, WIDTH + column, lane);
+      add_mixed(d_query, d_score, right);
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half)
@@ -184,22 +207,32 @@ __device__ __forceinline__ void attend_backward(TileOf tile_of, GradientOf gradi
   ShortSum d_key[2], d_value[2];
   for (int tile = member + part - for_queries; tile < tiles; tile += 4 - for_queries) {
     const Rows rows = tile_of(tile), gradients = gradient_of(tile);
+    float4 queries[2], of_values[2];
+    float2 of[2][2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      queries[i] = rows.four(8 * i + lane.group, column + 4 * lane.pair);
+      of_values[i] = gradients.four(8 * i + lane.group, column + 4 * lane.pair);
+#pragma unroll
+      for (int j = 0; j < 2; ++j) of[i][j] = of_row(tile, 8 * i + 2 * lane.pair + j, head);
+    }
+    const Rights right_gradients(gradients, column, lane), right_queries(rows, column, lane);
+    __syncwarp();
     float p[2][4], d_score[2][4];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       ShortSum score, d_p;
-      add(score, key, rows.four(8 * i + lane.group, column + 4 * lane.pair));
-      add(d_p, value, gradients.four(8 * i + lane.group, column + 4 * lane.pair));
-      const float2 of[2] = {of_row(tile, 8 * i + 2 * lane.pair, head), of_row(tile, 8 * i + 2 * lane.pair + 1, head)};
+      add(score, key, queries[i]);
+      add(d_p, value, of_values[i]);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int row = lane.group + j / 2 * 8, query = 8 * i + 2 * lane.pair + j % 2;
-        p[i][j] = tile == member && row > query ? 0 : expf(score[j] * SCORE - of[j % 2].x);
-        d_score[i][j] = p[i][j] * (d_p[j] - of[j % 2].y) * SCORE;
+        p[i][j] = expf(tile == member && row > query ? -INFINITE : score[j] * SCORE - of[i][j % 2].x);
+        d_score[i][j] = p[i][j] * (d_p[j] - of[i][j % 2].y) * SCORE;
       }
     }
-    add_mixed(d_value, p, gradients, column, lane);
-    add_mixed(d_key, d_score, rows, column, lane);
+    add_mixed(d_value, p, right_gradients);
+    add_mixed(d_key, d_score, right_queries);
   }
 #pragma unroll
   for (int half = 0; half < 2; ++half)

@@ -1,6 +1,6 @@
 // What follows when every token's part is in global memory: the gradient of each parameter, a sum over the tokens.
 //
-// A unit is 32 outputs by 64 features of one matrix and has a block; two of its warps have every eighth piece of 8
+// A unit is 32 outputs by 64 features of one matrix and has a block; each of its warps has every sixteenth turn of 8
 // tokens, and the sums are added in the warps' order. What is no matrix, the embeddings and the LayerNorms, is spread
 // over the blocks that are left.
 #pragma once
@@ -8,8 +8,7 @@
 constexpr int UNITS_OF_LAYER = (QKV + WIDTH + HIDDEN) / 32 + WIDTH / 32 * (HIDDEN / WIDTH);
 
 struct Unit {
-  const float *dy, *x;
-  int dy_width, x_width;
+  const float *dy, *x;  // (tokens, 32), (tokens, WIDTH)
   float *weight, *bias;  // gradients; no bias but of a row of units' first
   int width, outputs;
 
@@ -17,29 +16,29 @@ struct Unit {
     constexpr int QKV_UNITS = QKV / 32, PROJ_UNITS = WIDTH / 32, FC_UNITS = HIDDEN / 32;
     const int layer = number / UNITS_OF_LAYER;
     int of = number % UNITS_OF_LAYER, weight_at, bias_at, dy_field, x_field, feature = 0;
-    x_width = width = WIDTH, outputs = 32;
+    width = WIDTH, outputs = 32;
     if (layer >= run.layers) {
       of = number - run.layers * UNITS_OF_LAYER;
-      dy_field = D_LOGITS, dy_width = run.words_up(), x_field = NORMED_F;
+      dy_field = D_LOGITS, x_field = NORMED_F;
       weight_at = run.head_at(), bias_at = weight_at + run.words * WIDTH;
       outputs = min(32, run.words - 32 * of);
     } else {
       const int at = run.layer_at(layer);
       if (of < QKV_UNITS) {
-        dy_field = D_QKV, dy_width = QKV, x_field = NORMED_1, weight_at = at + QKV_WEIGHT, bias_at = at + QKV_BIAS;
+        dy_field = D_QKV, x_field = NORMED_1, weight_at = at + QKV_WEIGHT, bias_at = at + QKV_BIAS;
       } else if ((of -= QKV_UNITS) < PROJ_UNITS) {
-        dy_field = D_PROJ, dy_width = WIDTH, x_field = MIXED, weight_at = at + PROJ_WEIGHT, bias_at = at + PROJ_BIAS;
+        dy_field = D_PROJ, x_field = MIXED, weight_at = at + PROJ_WEIGHT, bias_at = at + PROJ_BIAS;
       } else if ((of -= PROJ_UNITS) < FC_UNITS) {
-        dy_field = D_HIDDEN, dy_width = HIDDEN, x_field = NORMED_2, weight_at = at + FC_WEIGHT, bias_at = at + FC_BIAS;
+        dy_field = D_HIDDEN, x_field = NORMED_2, weight_at = at + FC_WEIGHT, bias_at = at + FC_BIAS;
       } else {
         of -= FC_UNITS;
-        dy_field = D_OUT, dy_width = WIDTH, x_field = ACTIVATED, weight_at = at + OUT_WEIGHT, bias_at = at + OUT_BIAS;
-        x_width = width = HIDDEN, feature = WIDTH * (of % (HIDDEN / WIDTH)), of /= HIDDEN / WIDTH;
+        dy_field = D_OUT, x_field = ACTIVATED, weight_at = at + OUT_WEIGHT, bias_at = at + OUT_BIAS;
+        width = HIDDEN, feature = WIDTH * (of % (HIDDEN / WIDTH)), of /= HIDDEN / WIDTH;
       }
     }
     const int behind = min(layer, run.layers);
-    dy = run.field(behind, dy_field) + 32 * of;
-    x = run.field(behind, x_field) + feature;
+    dy = run.field(behind, dy_field) + 32 * of * run.tokens;
+    x = run.field(behind, x_field) + feature * run.tokens;
     weight = run.gradients + weight_at + 32 * of * width + feature;
     bias = feature ? nullptr : run.gradients + bias_at + 32 * of;
   }
@@ -47,64 +46,86 @@ struct Unit {
 
 __device__ __forceinline__ int units_of_head(const Run& run) { return run.words_up() / 32; }
 
-// The order in which units can be computed while tokens are still on their way back: the head's, then each layer's.
+// The order in which units can be computed while tokens are still on their way back: the head's and the last layer's,
+// then each layer's.
 __device__ __forceinline__ int unit_in_order(const Run& run, int i, int& stage) {
   const int head = units_of_head(run);
   if (i < head) return stage = 0, run.layers * UNITS_OF_LAYER + i;
-  stage = 1 + (i - head) / UNITS_OF_LAYER;
-  return (run.layers - stage) * UNITS_OF_LAYER + (i - head) % UNITS_OF_LAYER;
+  stage = (i - head) / UNITS_OF_LAYER;
+  return (run.layers - 1 - stage) * UNITS_OF_LAYER + (i - head) % UNITS_OF_LAYER;
 }
 
 __device__ __forceinline__ float component(float4 x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
 
-// The gradient of a unit; returns the sum of the squares of what this thread has written.
-__device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, float* shared) {
-  // Outputs 4 group to 4 group + 3 are rows group and group + 8 of two tiles; a warp has every other half of the
-  // features, 4 group to 4 group + 3 of it.
-  const int thread = anew(threadIdx.x), half = thread / 32 % 2, turn = thread / 64;
+// The gradient of a unit; returns the sum of the squares of what this thread has written. The copy engine brings pieces
+// of PIECE tokens, a turn of 8 tokens for each warp; `pieces` counts those that this block has had, of which each takes
+// the next place.
+__device__ __forceinline__ float gradient_of_unit(const Unit& unit, int tokens, float* shared, unsigned barriers,
+                                                  unsigned& pieces) {
+  // Outputs 4 group to 4 group + 3 are rows group and group + 8 of two tiles; features 4 group to 4 group + 3 of each
+  // half are columns of eight.
+  const int thread = anew(threadIdx.x), turn = thread / 32;
   const Lane lane = {thread % 32 / 4, thread % 4};
-  float sum[2][4][4] = {};
-  float4 bias = make_float4(0, 0, 0, 0), dy[2], x[2];
-  auto load = [&](int token) {
+  float sum[2][8][4] = {};
+  float4 bias = make_float4(0, 0, 0, 0);
+  auto fetch = [&](int token, unsigned piece) {
+    const int count = min(PIECE, tokens - token);
+    const unsigned barrier = barriers + 8 * (piece % PLACES), to = shared_address(shared + piece % PLACES * PLACE);
+    expect(barrier, 4 * (32 + WIDTH) * count);
+    bulk_copy(to, unit.dy + token * 32, 4 * 32 * count, barrier);
+    bulk_copy(to + 4 * 32 * PIECE, unit.x + token * WIDTH, 4 * WIDTH * count, barrier);
+  };
+  if (thread == 0) {
+    fence_all_copies();
+    for (int i = 0; i < PLACES && i * PIECE < tokens; ++i) fetch(i * PIECE, pieces + i);
+  }
+#pragma unroll 1
+  for (int token = 0; token < tokens; token += PIECE, ++pieces) {
+    await_here(barriers + 8 * (pieces % PLACES), pieces / PLACES % 2);
+    const float* const from =
+        shared + pieces % PLACES * PLACE + (8 * turn + lane.pair) * 32 + turned(4 * lane.group, lane.pair);
+    const float* const of_x = from + 32 * PIECE + (8 * turn + lane.pair) * (WIDTH - 32);
+    float4 dy[2], x[2][2];
+    const bool mine = token + 8 * turn < tokens;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int row = token + lane.pair + 4 * i;
-      dy[i] = load4(unit.dy + row * unit.dy_width + 4 * lane.group);
-      x[i] = load4(unit.x + row * unit.x_width + WIDTH / 2 * half + 4 * lane.group);
+      dy[i] = mine ? load4(from + 4 * i * 32) : make_float4(0, 0, 0, 0);
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        x[half][i] = mine ? load4(of_x + 4 * i * WIDTH + WIDTH / 2 * half) : make_float4(0, 0, 0, 0);
     }
-  };
-  int token = 8 * turn;
-  if (token < tokens) load(token);
-#pragma unroll 1
-  while (token < tokens) {
+    __syncwarp();
+    if (thread % 32 == 0) arrive(barriers + 8 * (PLACES + pieces % PLACES));  // this warp has read its turn
+    if (thread == 0 && token && token + (PLACES - 1) * PIECE < tokens) {
+      // the piece before has been read by now, or soon
+      await_here(barriers + 8 * (PLACES + (pieces - 1) % PLACES), (pieces - 1) / PLACES % 2);
+      fetch(token + (PLACES - 1) * PIECE, pieces - 1 + PLACES);
+    }
     bias.x += dy[0].x + dy[1].x, bias.y += dy[0].y + dy[1].y;
     bias.z += dy[0].z + dy[1].z, bias.w += dy[0].w + dy[1].w;
     const Left left[2] = {left_of(dy[0].x, dy[0].y, dy[1].x, dy[1].y), left_of(dy[0].z, dy[0].w, dy[1].z, dy[1].w)};
-    const float4 first = x[0], second = x[1];
-    token += 8 * TURNS;
-    if (token < tokens) load(token);  // while this piece is multiplied
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const Split b0 = split(component(first, j)), b1 = split(component(second, j));
+    for (int j = 0; j < 8; ++j) {
+      const Right right = right_of(component(x[j / 4][0], j % 4), component(x[j / 4][1], j % 4));
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        multiply_tf32(sum[i][j], left[i].low, b0.high, b1.high);
-        multiply_tf32(sum[i][j], left[i].high, b0.low, b1.low);
-        multiply_tf32(sum[i][j], left[i].high, b0.high, b1.high);
-      }
+      for (int i = 0; i < 2; ++i) multiply(sum[i][j], sum[i][j], left[i], right);
     }
   }
+  __syncthreads();  // the sums lie where pieces were
   float* const own = shared + turn * UNIT;
 #pragma unroll
   for (int i = 0; i < 2; ++i)
 #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      const int row = 4 * lane.group + 2 * i + c / 2, column = WIDTH / 2 * half + 8 * lane.pair + c % 2 * 4;
-      *reinterpret_cast<float4*>(own + row * UNIT_ROW + column) =
-          make_float4(sum[i][0][c], sum[i][1][c], sum[i][2][c], sum[i][3][c]);
-    }
+    for (int c = 0; c < 4; ++c)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int row = 4 * lane.group + 2 * i + c / 2, column = WIDTH / 2 * half + 8 * lane.pair + c % 2 * 4;
+        const float(&of)[8][4] = sum[i];
+        *reinterpret_cast<float4*>(own + row * UNIT_ROW + column) =
+            make_float4(of[4 * half][c], of[4 * half + 1][c], of[4 * half + 2][c], of[4 * half + 3][c]);
+      }
   bias = make_float4(sum_of_four(bias.x), sum_of_four(bias.y), sum_of_four(bias.z), sum_of_four(bias.w));
-  if (half == 0 && lane.pair == 0) *reinterpret_cast<float4*>(own + 32 * UNIT_ROW + 4 * lane.group) = bias;
+  if (lane.pair == 0) *reinterpret_cast<float4*>(own + 32 * UNIT_ROW + 4 * lane.group) = bias;
   __syncthreads();
 
   const int row = thread / 16, column = 4 * (thread % 16);

@@ -30,16 +30,31 @@ constexpr int STREAM = 0, MIX = STREAM + ROWS * NARROW, PARTIALS = MIX + ROWS * 
 // the union: logits, or what is in use between them: hidden activations or half of attention's partial sums, then the
 // gradients of queries, keys and values
 constexpr int BIG = 0, LARGE = ROWS * WIDEST;
+// on the way to the loss, in place of the latter: a layer's vectors, those of one layer beside those of the next
+constexpr int OF_LN_1 = 0, OF_QKV = OF_LN_1 + 2 * WIDTH, OF_PROJ = OF_QKV + QKV, OF_LN_2 = OF_PROJ + WIDTH,
+              OF_FC = OF_LN_2 + 2 * WIDTH, OF_OUT = OF_FC + HIDDEN, VECTORS = OF_OUT + WIDTH;
+static_assert(2 * VECTORS <= ROWS * WIDE, "two layers' vectors fit");
 static_assert(2 * ROWS * PART <= LARGE && 2 * ROWS * PART <= 4 * ROWS * PARTIAL, "two partial sums fit in each place");
 
-// ---- partial sums of a unit of 32 outputs and 64 features, and its bias', for each pair of warps
-constexpr int TURNS = WARPS / 2, UNIT_ROW = WIDTH + 4, UNIT = 32 * UNIT_ROW + 32;
+// ---- partial sums of a unit of 32 outputs and 64 features, and its bias', for each warp; and before them, in the same
+// memory, pieces of the tokens that it is a sum over
+constexpr int TURNS = WARPS, UNIT_ROW = WIDTH + 4, UNIT = 32 * UNIT_ROW + 32;
+constexpr int PIECE = 8 * TURNS, PLACES = 4, PLACE = PIECE * (32 + WIDTH);
+static_assert(TURNS * UNIT <= PLACES * PLACE, "sums fit where pieces were");
+
+// ---- before all of it: two mbarriers for each piece's place: that it has come, that all warps have read it
+constexpr int BARRIERS = 16;
+
+// What gradients are made of lies in global memory as (blocks of columns, tokens, columns of a block), so that the copy
+// engine brings many tokens at once; a block has 32 columns of a matrix's outputs, WIDTH of its features. Within a row,
+// eights of columns change places by the token, so that a warp that reads four tokens reads all banks.
+__device__ __forceinline__ int turned(int column, int token) { return column ^ (8 * (token % 4)); }
 
 __device__ __forceinline__ int rounded_up(int x, int to) { return (x + to - 1) / to * to; }
 
 // All that the kernel is given.
 struct Run {
-  float *parameters, *gradients, *mean, *square, *kept, *record;
+  float *parameters, *packed, *gradients, *mean, *square, *kept, *record;
   const int *text, *firsts;
   const float* rates;
   unsigned* counters;
@@ -47,15 +62,20 @@ struct Run {
   int layers, words, positions, bos, tokens, evaluate_every;
   float beta_1, beta_2, clip;
 
-  __device__ __forceinline__ int words_up() const { return rounded_up(words, 32); }
-  __device__ __forceinline__ int layer_at(int layer) const { return (words + positions) * WIDTH + layer * LAYER; }
+  __device__ __forceinline__ int words_up() const { return rounded_up(anew(words), 32); }
+  __device__ __forceinline__ int layer_at(int layer) const { return (anew(words) + positions) * WIDTH + layer * LAYER; }
   __device__ __forceinline__ int last_at() const { return layer_at(layers); }
   __device__ __forceinline__ int head_at() const { return last_at() + 2 * WIDTH; }
   __device__ __forceinline__ int count() const { return head_at() + words * (WIDTH + 1); }
 
-  // (tokens, width of the field) of what is kept for each token
+  // the matrices as packed.cuh has them
+  __device__ __forceinline__ float* packed_layer(int layer) const;
+  __device__ __forceinline__ float* packed_head() const;
+  __device__ __forceinline__ float* packed_head_back() const;
+
+  // (tokens, width of the field) of what is kept for each token, or as `turned` says
   __device__ __forceinline__ float* field(int layer, int of) const {
-    return kept + (layer * KEPT + of) * tokens;
+    return kept + (layer * KEPT + of) * anew(tokens);
   }
   __device__ __forceinline__ float* last_field(int of) const { return field(layers, of); }
   // (tiles, 2 layers + 1, 2, WIDTH): each tile's sums of the LayerNorms' gradients; then the tokens' losses; then the
@@ -67,8 +87,8 @@ struct Run {
   __device__ __forceinline__ float* squares() const { return losses() + tokens; }
 };
 
-// counters: of the grid's barrier, whether to stop; tiles whose part of a stage is there: of the head, then of each
-// layer from the last on; then of each phase's groups of blocks
-constexpr int BARRIER = 0, STOP = 1, READY = 2, MOST_LAYERS = 5, GROUPS = READY + MOST_LAYERS + 1;
+// counters: of the grid's barrier, whether to stop; tiles whose part of a stage is there: of the head and the last
+// layer, of each layer before it, then of all; then what each block has told its sequence's others, phase by phase
+constexpr int BARRIER = 0, STOP = 1, READY = 2, MOST_LAYERS = 5, TOLD = READY + MOST_LAYERS + 1;
 // host: what the host reads and writes while the kernel runs
 constexpr int PROGRESS = 0, ASKED_TO_STOP = 1;

@@ -13,10 +13,10 @@ THREADS = 32 * WARPS
 MOST_POSITIONS = 128
 KEPT, KEPT_LAST = 1288, 128  # floats of a token in global memory: of a layer; of the rest, but the logits
 SHARED_LAYER, SHARED_REST, SHARED_UNION = 9696, 7744, 7680  # floats of a block
-SHARED_UNIT = 8 * (32 * 68 + 32)
+SHARED_UNIT, SHARED_BARRIERS = 4 * 128 * 96, 16
 LOGITS_BEYOND = 16
 MOST_LAYERS = 5
-GROUPS = 2 + MOST_LAYERS + 1  # where the counters of groups of blocks begin
+TOLD = 2 + MOST_LAYERS + 1  # where what blocks have told each other begins
 
 
 class Phase(NamedTuple):
@@ -27,10 +27,12 @@ class Phase(NamedTuple):
     time: int
 
 
-def shared_bytes(config: MiniGPTConfig) -> int:
-    """Dynamic shared memory of a block."""
+def shared_bytes(config: MiniGPTConfig, deep: bool = False) -> int:
+    """Dynamic shared memory of a block; `deep`: what is kept of layers is in global memory."""
     union = max(SHARED_UNION, ROWS * (words_up(config) + LOGITS_BEYOND))
-    return 4 * max(config.n_layer * SHARED_LAYER + SHARED_REST + union, SHARED_UNIT)
+    return 4 * (
+        SHARED_BARRIERS + max((0 if deep else config.n_layer * SHARED_LAYER) + SHARED_REST + union, SHARED_UNIT)
+    )
 
 
 def words_up(config: MiniGPTConfig) -> int:
@@ -50,8 +52,19 @@ def floats_of(config: MiniGPTConfig, tokens: int, blocks: int) -> int:
     return tokens * of_token + tokens // ROWS * norms + tokens + blocks
 
 
-def check_model(config: MiniGPTConfig, most_shared_bytes: int) -> None:
-    """Refuse a model that the kernel does not take.
+def packed_floats(config: MiniGPTConfig) -> int:
+    """Floats of the matrices as the products read them: of the layers, then of the head, forth and back."""
+    slots = 50 * config.n_layer + -(-config.vocab_size // 256) * 8 + -(-config.vocab_size // 128) * 4
+    return slots * 4 * THREADS
+
+
+def fits(config: MiniGPTConfig, most_shared_bytes: int) -> bool:
+    """Whether what is kept of the layers of 16 tokens, and their logits, are within a block's shared memory."""
+    return shared_bytes(config) <= most_shared_bytes and config.n_layer <= MOST_LAYERS
+
+
+def check_model(config: MiniGPTConfig, most_shared_bytes: int, *, deep: bool = False) -> None:
+    """Refuse a model that the kernel does not take; `deep`: layers are kept in global memory.
 
     Raises:
         LabError: its width, heads or positions are not the kernel's, or a block has no room for its layers and words.
@@ -66,12 +79,17 @@ def check_model(config: MiniGPTConfig, most_shared_bytes: int) -> None:
             f"the training in one launch has at most {MOST_POSITIONS} positions, and this model {config.block_size}; "
             "train it with minimodel.training."
         )
+    if deep and shared_bytes(config, deep) > most_shared_bytes:
+        raise LabError(
+            f"the training keeps {config.vocab_size} words of 16 tokens in a block, {shared_bytes(config, deep):,} "
+            f"bytes of shared memory where this GPU has {most_shared_bytes:,}; train it with minimodel.training."
+        )
     needed = shared_bytes(config)
-    if needed > most_shared_bytes or config.n_layer > MOST_LAYERS:
+    if not deep and not fits(config, most_shared_bytes):
         raise LabError(
             f"the training in one launch keeps {config.n_layer} layers and {config.vocab_size} words of 16 tokens in a "
             f"block, {needed:,} bytes of shared memory where this GPU has {most_shared_bytes:,}; a model of 4 layers "
-            "and 704 words fits an H100. Train it with minimodel.training."
+            "and 704 words fits an H100. Train it with launches='graph'."
         )
 
 

@@ -1,5 +1,6 @@
-// Products of float32 on the tensor cores, three TF32 products for each: x = high + low, of 11 significant bits each,
-// and a b = high high + high low + low high, all but a part in 2^22.
+// Products on the tensor cores, with sums of float32. Operands are float32: three TF32 products for each, x = high + low,
+// of 11 significant bits each, and a b = high high + high low + low high, all but a part in 2^22. Or, where
+// OPERANDS_BFLOAT16 is defined, they are rounded to bfloat16 as they are read.
 //
 // Which feature of a matrix is called which k is free, as long as both operands agree: a lane has four features side by
 // side, so that it reads them with one 16-byte load. Lanes are told by `group`, lane / 4, and `pair`, lane % 4.
@@ -8,6 +9,27 @@
 struct Lane {
   int group, pair;
 };
+
+#ifdef OPERANDS_BFLOAT16
+
+// The two features of a lane are neighbours, k = 2 pair and 2 pair + 1.
+struct Left {
+  unsigned pairs[2];
+};
+struct Right {
+  unsigned pair;
+};
+
+__device__ __forceinline__ Left left_of(float a0, float a1, float a2, float a3) {
+  return {{pair_of_bfloat16(a0, a2), pair_of_bfloat16(a1, a3)}};
+}
+__device__ __forceinline__ Right right_of(float first, float second) { return {pair_of_bfloat16(first, second)}; }
+
+__device__ __forceinline__ void multiply(float (&large)[4], float (&)[4], const Left& a, const Right& b) {
+  multiply_bfloat16(large, a.pairs, b.pair);
+}
+
+#else
 
 struct Split {
   unsigned high, low;
@@ -23,6 +45,9 @@ __device__ __forceinline__ Split split(float x) {
 struct Left {
   unsigned high[4], low[4];
 };
+struct Right {
+  Split first, second;
+};
 
 __device__ __forceinline__ Left left_of(float a0, float a1, float a2, float a3) {
   const Split s[4] = {split(a0), split(a1), split(a2), split(a3)};
@@ -31,16 +56,22 @@ __device__ __forceinline__ Left left_of(float a0, float a1, float a2, float a3) 
   for (int i = 0; i < 4; ++i) left.high[i] = s[i].high, left.low[i] = s[i].low;
   return left;
 }
+__device__ __forceinline__ Right right_of(float first, float second) { return {split(first), split(second)}; }
+
+__device__ __forceinline__ void multiply(float (&large)[4], float (&small)[4], const Left& a, const Right& b) {
+  multiply_tf32(small, a.low, b.first.high, b.second.high);
+  multiply_tf32(small, a.high, b.first.low, b.second.low);
+  multiply_tf32(large, a.high, b.first.high, b.second.high);
+}
+
+#endif
 
 // The small products have sums of their own: one chain less to wait for, and they are added to each other first.
 struct Sum {
   float large[4] = {0, 0, 0, 0}, small[4] = {0, 0, 0, 0};
 
   __device__ __forceinline__ void add(const Left& a, float first, float second) {
-    const Split b0 = split(first), b1 = split(second);
-    multiply_tf32(small, a.low, b0.high, b1.high);
-    multiply_tf32(small, a.high, b0.low, b1.low);
-    multiply_tf32(large, a.high, b0.high, b1.high);
+    multiply(large, small, a, right_of(first, second));
   }
   __device__ __forceinline__ float operator[](int i) const { return large[i] + small[i]; }
 };
@@ -50,10 +81,7 @@ struct ShortSum {
   float large[4] = {0, 0, 0, 0};
 
   __device__ __forceinline__ void add(const Left& a, float first, float second) {
-    const Split b0 = split(first), b1 = split(second);
-    multiply_tf32(large, a.low, b0.high, b1.high);
-    multiply_tf32(large, a.high, b0.low, b1.low);
-    multiply_tf32(large, a.high, b0.high, b1.high);
+    multiply(large, large, a, right_of(first, second));
   }
   __device__ __forceinline__ float operator[](int i) const { return large[i]; }
 };
@@ -81,47 +109,27 @@ template <class Sums> __device__ __forceinline__ void add(Sums& sum, const Chunk
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 __device__ __forceinline__ float2 load2(const float* from) { return *reinterpret_cast<const float2*>(from); }
 
-// in W^T: 16 rows by 8 outputs a tile, over 16 CHUNKS features. Tile i has outputs `first[i]` and the 7 after it, as
-// far as there are `outputs`; the features begin where `in` and `weight` point to. All weights are loaded before the
-// first is used.
+// in W^T: 16 rows by 8 outputs a tile, over 16 CHUNKS features.
 template <int TILES, int CHUNKS>
-__device__ __forceinline__ void forward_product(Sum (&sum)[TILES], const float* in, int in_width, const float* weight,
-                                                int width, const int (&first)[TILES], int outputs, Lane lane) {
-  float4 weights[TILES][CHUNKS];
-#pragma unroll
-  for (int i = 0; i < TILES; ++i) {
-    const int output = first[i] + lane.group;
-#pragma unroll
-    for (int chunk = 0; chunk < CHUNKS; ++chunk)
-      weights[i][chunk] = output < outputs ? load4(weight + output * width + 16 * chunk + 4 * lane.pair)
-                                           : make_float4(0, 0, 0, 0);
-  }
+__device__ __forceinline__ void forward_product(Sum (&sum)[TILES], const float* in, int width,
+                                                const float4 (&weights)[TILES * CHUNKS], Lane lane) {
 #pragma unroll
   for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-    const Chunk a = chunk_of(in + 16 * chunk, in_width, lane);
+    const Chunk a = chunk_of(in + 16 * chunk, width, lane);
 #pragma unroll
-    for (int i = 0; i < TILES; ++i) add(sum[i], a, weights[i][chunk]);
+    for (int i = 0; i < TILES; ++i) add(sum[i], a, weights[i * CHUNKS + chunk]);
   }
 }
 
-// in W: 16 rows by the 16 columns that begin where `weight` points to, over 16 CHUNKS outputs of W from `first` on, as
-// far as there are `outputs`. sum[i][j] has column 2 (2 pair + j % 2) + i.
+// in W: 16 rows by 16 columns, over 16 CHUNKS outputs of W. sum[i][j] has column 2 (2 pair + j % 2) + i.
 template <int CHUNKS>
-__device__ __forceinline__ void backward_product(Sum (&sum)[2], const float* in, int in_width, const float* weight,
-                                                 int width, int first, int outputs, Lane lane) {
-  float2 weights[CHUNKS][4];
-#pragma unroll
-  for (int chunk = 0; chunk < CHUNKS; ++chunk)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int output = first + 16 * chunk + 4 * lane.pair + i;
-      weights[chunk][i] = output < outputs ? load2(weight + output * width + 2 * lane.group) : make_float2(0, 0);
-    }
+__device__ __forceinline__ void backward_product(Sum (&sum)[2], const float* in, int width,
+                                                 const float4 (&weights)[2 * CHUNKS], Lane lane) {
 #pragma unroll
   for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-    const Chunk a = chunk_of(in + first + 16 * chunk, in_width, lane);
-    const float2(&w)[4] = weights[chunk];
-    add(sum[0], a, make_float4(w[0].x, w[1].x, w[2].x, w[3].x));
-    add(sum[1], a, make_float4(w[0].y, w[1].y, w[2].y, w[3].y));
+    const Chunk a = chunk_of(in + 16 * chunk, width, lane);
+    const float4 upper = weights[2 * chunk], lower = weights[2 * chunk + 1];
+    add(sum[0], a, make_float4(upper.x, upper.z, lower.x, lower.z));
+    add(sum[1], a, make_float4(upper.y, upper.w, lower.y, lower.w));
   }
 }

@@ -25,23 +25,22 @@ __device__ __forceinline__ float2 sum_of_partials(const float* partials, int row
   return (at2(from) + at2(from + NEXT)) + (at2(from + 2 * NEXT) + at2(from + 3 * NEXT));
 }
 
-// w n + b, n the row with mean 0 and variance 1. `normed` keeps n; the result is 1 / sigma.
-__device__ __forceinline__ float layer_norm(float2 x, float2 weight, float2 bias, float* normed, float2& y) {
+// w n + b, n the row with mean 0 and variance 1; the result is 1 / sigma.
+__device__ __forceinline__ float layer_norm(float2 x, float2 weight, float2 bias, float2& n, float2& y) {
   const float mean = sum_of_warp(x.x + x.y) / WIDTH;
   const float2 centred = make_float2(x.x - mean, x.y - mean);
   const float variance = sum_of_warp(centred.x * centred.x + centred.y * centred.y) / WIDTH;
   const float inverse = rsqrtf(variance + 1e-5f);
-  const float2 n = make_float2(centred.x * inverse, centred.y * inverse);
-  put2(normed, n);
+  n = make_float2(centred.x * inverse, centred.y * inverse);
   y = weight * n + bias;
   return inverse;
 }
 
 // The gradient of what a LayerNorm read. `sums` receives dy n and dy, of which the sums over rows are the gradients of
 // its weights and biases.
-__device__ __forceinline__ float2 layer_norm_backward(float2 dy, float2 weight, const float* normed, float inverse,
+__device__ __forceinline__ float2 layer_norm_backward(float2 dy, float2 weight, float2 n, float inverse,
                                                       float* sums) {
-  const float2 n = at2(normed), g = dy * weight;
+  const float2 g = dy * weight;
   put2(sums, dy * n);
   put2(sums + WIDTH, dy);
   const float mean = sum_of_warp(g.x + g.y) / WIDTH, along = sum_of_warp(g.x * n.x + g.y * n.y) / WIDTH;

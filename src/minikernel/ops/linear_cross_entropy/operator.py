@@ -57,10 +57,12 @@ def forward(
     upstream = None if before is None else before.expand(h.shape[0])
     result = run_of(path)(h, weight, target, bias, class_weight, options, early, upstream)
     loss, scale = reduced(result.losses, result.weights, options.reduction)
-    likes = (h, weight, bias)
-    # what was scaled before is not scaled again
-    rest = scale if before is None else torch.ones_like(scale)
-    made = [nothing(h) if g is None else scaled(g, rest, like) for g, like in zip(result[2:], likes, strict=True)]
+    if path == "rows":
+        # they are rounded, as far as they are not, when all that they are multiplied by is known
+        made = [nothing(h) if g is None else g for g in result[2:]]
+    else:
+        likes = (h, weight, bias)
+        made = [nothing(h) if g is None else scaled(g, scale, like) for g, like in zip(result[2:], likes, strict=True)]
     return loss, torch.ones_like(scale), loss.new_empty((3, 0)), *made  # type: ignore[return-value]
 
 
@@ -79,13 +81,18 @@ def nothing(like: torch.Tensor) -> torch.Tensor:
 
 
 def scaled(gradient: torch.Tensor, scale: torch.Tensor, like: torch.Tensor | None) -> torch.Tensor:
-    """A gradient times a factor, in the dtype of what it is the gradient of, rounded once; the gradient is used up.
+    """A gradient times a factor, in the dtype in which it waits for another, rounded once; the gradient is used up."""
+    return gradient.mul_(scale).to(gradient.dtype if like is None else kept_dtype(like.dtype))
 
-    One in 16 bits is rounded already, and was scaled before.
-    """
-    if gradient.dtype == sum_dtype(gradient.dtype):
-        gradient = gradient.mul_(scale)
-    return gradient.to(gradient.dtype if like is None else like.dtype)
+
+def kept_dtype(dtype: torch.dtype) -> torch.dtype:
+    """In what a gradient waits for its factor: a GradScaler's may be no float16, and lifts what none could hold."""
+    return torch.float32 if dtype == torch.float16 else dtype
+
+
+def times(gradient: torch.Tensor, factor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A new tensor of this dtype: the gradient times a factor."""
+    return (gradient * factor.to(gradient.dtype)).to(dtype)
 
 
 def reduced(losses: torch.Tensor, weights: torch.Tensor, reduction: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -123,7 +130,15 @@ def backward(
     likes = (h, weight, bias)
     if all(not asked or g.numel() for asked, g in zip(wanted, made, strict=True)) and options.reduction != "none":
         # a new tensor each time: a graph that is kept is gone through again
-        return tuple(g * grad.to(g.dtype) if asked else nothing(h) for asked, g in zip(wanted, made, strict=True))  # type: ignore[return-value]
+        product = times
+        if paths.choose(h, weight, bias, class_weight, options).name == "rows":
+            from minikernel.ops.linear_cross_entropy import rows
+
+            product = rows.times
+        return tuple(  # type: ignore[return-value]
+            product(g, grad, (h if like is None else like).dtype) if asked else nothing(h)
+            for asked, g, like in zip(wanted, made, likes, strict=True)
+        )
     if options.reduction == "none":
         upstream = grad
     elif options.reduction == "sum":
@@ -197,9 +212,14 @@ def fake_forward(
         dh = h.new_empty(h.shape if wanted else (0,), dtype=dtype if wanted else h.dtype)
         return loss, scale, rows_known, dh, h.new_empty(0), h.new_empty(0)
     early = reduction != "none"
+    dtypes = [None if like is None else kept_dtype(like.dtype) for like in (h, weight, bias)]
+    if paths.choose(h, weight, bias, class_weight, options).name == "rows":
+        from minikernel.ops.linear_cross_entropy import rows
+
+        dtypes = [h.dtype, rows.weight_dtype(tokens, *weight.shape, h.dtype), dtype]
     made = [
-        like.new_empty(like.shape) if asked and early and like is not None else h.new_empty(0)
-        for asked, like in ((want_h, h), (want_weight, weight), (want_bias, bias))
+        like.new_empty(like.shape, dtype=kind) if asked and early and like is not None else h.new_empty(0)
+        for asked, like, kind in zip((want_h, want_weight, want_bias), (h, weight, bias), dtypes, strict=True)
     ]
     return loss, scale, h.new_empty((3, 0), dtype=dtype), *made
 
@@ -307,14 +327,17 @@ class Eager(torch.autograd.Function):
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # type: ignore[override]
         h, weight, target, bias, class_weight, scale, rows_known, *made = ctx.saved_tensors
         wanted = Wanted(*ctx.needs_input_grad[:3])
-        with torch.no_grad():
-            found = backward(
-                grad, h, weight, target, bias, class_weight, scale, rows_known, tuple(made), ctx.options, wanted
-            )
+        arguments = (grad, h, weight, target, bias, class_weight, scale, rows_known, tuple(made), ctx.options, wanted)
+        graphed = torch.is_grad_enabled()
+        if graphed:
+            with torch.no_grad():
+                found = backward(*arguments)
+        else:
+            found = backward(*arguments)
         grads: tuple[torch.Tensor | None, ...]
         grads = tuple(g if asked else None for g, asked in zip(found, wanted, strict=True))
         # only a graph of the gradients is differentiated again
-        if torch.is_grad_enabled():
+        if graphed:
             grads = Refusing.apply(grad if grad.requires_grad else grad.clone().requires_grad_(), *grads)
         return *grads, None, None, None
 

@@ -88,10 +88,10 @@ def check_tensors(
     for name, tensor in given.items():
         if tensor is not None and tensor.dtype not in DTYPES:
             raise LabError(f"{name} is {tensor.dtype}; linear_cross_entropy computes in {', '.join(map(str, DTYPES))}.")
-    devices = {str(tensor.device) for tensor in (*given.values(), target) if tensor is not None}
+    devices = {tensor.device for tensor in (*given.values(), target) if tensor is not None}
     if len(devices) > 1:
         raise LabError(
-            f"the tensors of one linear_cross_entropy are on one device, not on {', '.join(sorted(devices))}."
+            f"the tensors of one linear_cross_entropy are on one device, not on {', '.join(sorted(map(str, devices)))}."
         )
 
 

@@ -14,6 +14,7 @@ import triton.language as tl
 
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
+MOST = tl.constexpr(1e30)  # of exponentials: far below float32's largest, so that no sum of products overflows
 LOWEST = tl.constexpr(-1e38)  # below every logit, and finite: a column of -infinity minus it is no NaN
 
 
@@ -48,9 +49,12 @@ def forward_tile(
     tokens, target, highest, others, core, weight, bias, first, classes, features, softcap,
     HAS_BIAS: tl.constexpr, SOFTCAP: tl.constexpr, GRADIENT: tl.constexpr, EDGE: tl.constexpr,
     PRECISION: tl.constexpr, FACTOR: tl.constexpr, COLUMNS: tl.constexpr, WIDTH: tl.constexpr,
-    EVEN: tl.constexpr,
+    EVEN: tl.constexpr, FIXED: tl.constexpr,
 ):  # fmt: skip
-    """Take in COLUMNS classes from `first` on: the highest logit (in powers of two), the sum, the core."""
+    """Take in COLUMNS classes from `first` on: the highest logit (in powers of two), the sum, the core.
+
+    FIXED leaves `highest` as it is, whatever is found.
+    """
     column = first + tl.arange(0, COLUMNS)
     feature = tl.arange(0, WIDTH)
     places = weight + column.to(tl.int64)[:, None] * features + feature[None, :]
@@ -65,13 +69,18 @@ def forward_tile(
         logits = capped(logits, softcap)
     if EDGE:
         logits = tl.where(column[None, :] < classes, logits, float("-inf"))
-    higher = tl.maximum(highest, tl.max(logits, axis=1) * LOG2E)
+    if FIXED:
+        higher = highest
+    else:
+        higher = tl.maximum(highest, tl.max(logits, axis=1) * LOG2E)
+        rescale = tl.exp2(highest - higher)
+        others = others * rescale
+        if GRADIENT:
+            core = core * rescale[:, None]
     exponentials = tl.exp2(tl.fma(logits, LOG2E, -higher[:, None]))
     exponentials = tl.where(column[None, :] == target[:, None], 0.0, exponentials)
-    rescale = tl.exp2(highest - higher)
-    others = others * rescale + tl.sum(exponentials, axis=1)
+    others += tl.sum(exponentials, axis=1)
     if GRADIENT:
-        core = core * rescale[:, None]
         if SOFTCAP:
             slope = logits / softcap
             exponentials = tl.where(exponentials == 0.0, 0.0, exponentials * (1.0 - slope * slope))
@@ -80,6 +89,30 @@ def forward_tile(
         else:
             core = tl.dot(exponentials.to(tile.dtype), tile, core, input_precision=PRECISION)
     return higher, others, core
+
+
+@triton.jit
+def forward_loop(
+    tokens, target, highest, weight, bias, classes, features, softcap,
+    HAS_BIAS: tl.constexpr, SOFTCAP: tl.constexpr, GRADIENT: tl.constexpr, PRECISION: tl.constexpr,
+    FACTOR: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDTH: tl.constexpr, EVEN: tl.constexpr,
+    STAGES: tl.constexpr, FIXED: tl.constexpr,
+):  # fmt: skip
+    """Take in all classes."""
+    others = tl.zeros([ROWS], tl.float32)
+    core = tl.zeros([ROWS, WIDTH], tl.float32)
+    whole = classes // COLUMNS * COLUMNS
+    for first in tl.range(0, whole, COLUMNS, num_stages=STAGES):
+        highest, others, core = forward_tile(
+            tokens, target, highest, others, core, weight, bias, first, classes, features, softcap,
+            HAS_BIAS, SOFTCAP, GRADIENT, False, PRECISION, FACTOR, COLUMNS, WIDTH, EVEN, FIXED,
+        )  # fmt: skip
+    if whole < classes:
+        highest, others, core = forward_tile(
+            tokens, target, highest, others, core, weight, bias, whole, classes, features, softcap,
+            HAS_BIAS, SOFTCAP, GRADIENT, True, PRECISION, FACTOR, COLUMNS, WIDTH, EVEN, FIXED,
+        )  # fmt: skip
+    return highest, others, core
 
 
 # Nothing is compiled in of numbers that change from batch to batch; of features it is, for loads of 16 bytes.
@@ -93,7 +126,7 @@ def forward_kernel(
     drift,  # (D,): the sum over classes of their spread times weight
     rows, classes, features, ignore_index, softcap, z_loss, keep, mass, drift_bias,
     HAS_BIAS: tl.constexpr, HAS_CLASS_WEIGHT: tl.constexpr, SMOOTH: tl.constexpr, SOFTCAP: tl.constexpr,
-    GRADIENT: tl.constexpr, PRECISION: tl.constexpr, FACTOR: tl.constexpr,
+    GRADIENT: tl.constexpr, PRECISION: tl.constexpr, FACTOR: tl.constexpr, GUESS: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDTH: tl.constexpr, EVEN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
@@ -118,19 +151,24 @@ def forward_kernel(
     if SMOOTH:
         drifts = tl.load(drift + feature, mask=feature < features, other=0.0)
         mean_logit = tl.sum(wide * drifts[None, :], axis=1) + drift_bias
-    highest = tl.full([ROWS], LOWEST, tl.float32)
-    others = tl.zeros([ROWS], tl.float32)
-    core = tl.zeros([ROWS, WIDTH], tl.float32)
-    whole = classes // COLUMNS * COLUMNS
-    for first in tl.range(0, whole, COLUMNS, num_stages=STAGES):
-        highest, others, core = forward_tile(
-            tokens, picked, highest, others, core, weight, bias, first, classes, features, softcap,
-            HAS_BIAS, SOFTCAP, GRADIENT, False, PRECISION, FACTOR, COLUMNS, WIDTH, EVEN,
+    lowest = tl.full([ROWS], LOWEST, tl.float32)
+    if GUESS:
+        # The target's logit in place of the highest: nobody has to look for that then, or scale what there is when a
+        # higher one comes. Where the others' sum has left float32's range, that was no good, and all is done again.
+        highest, others, core = forward_loop(
+            tokens, picked, logit * LOG2E, weight, bias, classes, features, softcap, HAS_BIAS, SOFTCAP, GRADIENT,
+            PRECISION, FACTOR, ROWS, COLUMNS, WIDTH, EVEN, STAGES, True,
         )  # fmt: skip
-    if whole < classes:
-        highest, others, core = forward_tile(
-            tokens, picked, highest, others, core, weight, bias, whole, classes, features, softcap,
-            HAS_BIAS, SOFTCAP, GRADIENT, True, PRECISION, FACTOR, COLUMNS, WIDTH, EVEN,
+        # a NaN is not below either
+        if tl.sum(tl.where((others < MOST) | (row >= rows), 0, 1)) > 0:
+            highest, others, core = forward_loop(
+                tokens, picked, lowest, weight, bias, classes, features, softcap, HAS_BIAS, SOFTCAP, GRADIENT,
+                PRECISION, FACTOR, ROWS, COLUMNS, WIDTH, EVEN, STAGES, False,
+            )  # fmt: skip
+    else:
+        highest, others, core = forward_loop(
+            tokens, picked, lowest, weight, bias, classes, features, softcap, HAS_BIAS, SOFTCAP, GRADIENT,
+            PRECISION, FACTOR, ROWS, COLUMNS, WIDTH, EVEN, STAGES, False,
         )  # fmt: skip
 
     # the same logit as in the loop but for rounding
@@ -195,12 +233,16 @@ def finish_kernel(loss, scale, parts, count, MEAN: tl.constexpr, BLOCK: tl.const
 def weight_kernel(
     partial,  # (splits, V, D): sums over a split's rows
     partial_bias,  # (splits, V)
-    h, weight, target, bias, known, grad, grad_step, rows, classes, features, softcap, split_rows,
+    h, weight, target, bias, known, grad, grad_step, mean, rows, classes, features, softcap, split_rows,
     HAS_BIAS: tl.constexpr, BIAS_GRADIENT: tl.constexpr, SOFTCAP: tl.constexpr,
-    PRECISION: tl.constexpr, FACTOR: tl.constexpr,
+    PRECISION: tl.constexpr, FACTOR: tl.constexpr, UPRIGHT: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDTH: tl.constexpr, EVEN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """The weight's gradient for COLUMNS classes over the rows of a split, logits transposed."""
+    """The weight's gradient for COLUMNS classes over the rows of a split.
+
+    Logits are transposed, as the gradient's product takes them, or UPRIGHT and turned for it: then a thread needs fewer
+    rows' numbers, and the gradient goes through shared memory.
+    """
     split = tl.program_id(1)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     exists = column < classes
@@ -209,6 +251,7 @@ def weight_kernel(
     tile = tl.load(weight + place, mask=exists[:, None] & (feature[None, :] < features), other=0.0)
     if HAS_BIAS:
         shift = tl.load(bias + column, mask=exists, other=0.0).to(tl.float32)
+    each = tl.load(mean)
     sums = tl.zeros([COLUMNS, WIDTH], tl.float32)
     bias_sums = tl.zeros([COLUMNS], tl.float32)
     start = split * split_rows
@@ -223,25 +266,35 @@ def weight_kernel(
         wanted = tl.load(target + row, mask=inside, other=-1).to(tl.int32)
         # a row that is none has no exponentials, however large the bias
         highest = tl.load(known + row, mask=inside, other=float("inf"))
-        upstream = tl.load(grad + row * grad_step, mask=inside, other=0.0)
+        upstream = tl.load(grad + row * grad_step, mask=inside, other=0.0) * each
         scale = tl.load(known + rows + row, mask=inside, other=0.0) * upstream
         at_target = tl.load(known + 2 * rows + row, mask=inside, other=0.0) * upstream
-        logits = product(tile, tl.trans(tokens), PRECISION)
+        if UPRIGHT:
+            logits = product(tokens, tl.trans(tile), PRECISION)
+            classes_of, rows_of = column[None, :], wanted[:, None]
+            highest, scale, at_target = highest[:, None], scale[:, None], at_target[:, None]
+        else:
+            logits = product(tile, tl.trans(tokens), PRECISION)
+            classes_of, rows_of = column[:, None], wanted[None, :]
+            highest, scale, at_target = highest[None, :], scale[None, :], at_target[None, :]
         if HAS_BIAS:
-            logits += shift[:, None]
+            logits += shift[None, :] if UPRIGHT else shift[:, None]
         if SOFTCAP:
             logits = capped(logits, softcap)
-        gradient = tl.exp2(tl.fma(logits, LOG2E, -highest[None, :])) * scale[None, :]
+        gradient = tl.exp2(tl.fma(logits, LOG2E, -highest)) * scale
         if SOFTCAP:
             slope = logits / softcap
             gradient *= 1.0 - slope * slope
-        gradient = tl.where(column[:, None] == wanted[None, :], at_target[None, :], gradient)
+        gradient = tl.where(classes_of == rows_of, at_target, gradient)
         if BIAS_GRADIENT:
-            bias_sums += tl.sum(gradient, axis=1)
+            bias_sums += tl.sum(gradient, axis=0 if UPRIGHT else 1)
         if FACTOR == "wide":
+            gradient = tl.trans(gradient) if UPRIGHT else gradient
             sums += tl.dot(gradient, tokens.to(tl.float32), input_precision="tf32")
         else:
-            sums = tl.dot(gradient.to(tokens.dtype), tokens, sums, input_precision=PRECISION)
+            factor = gradient.to(tokens.dtype)
+            factor = tl.trans(factor) if UPRIGHT else factor
+            sums = tl.dot(factor, tokens, sums, input_precision=PRECISION)
     kept = split.to(tl.int64) * classes * features
     tl.store(partial + kept + place, sums, mask=exists[:, None] & (feature[None, :] < features))
     if BIAS_GRADIENT:
@@ -249,41 +302,46 @@ def weight_kernel(
 
 
 @triton.jit(
-    do_not_specialize=[
-        "grad_step", "weights_size", "made_size", "rows", "classes", "ignore_index", "splits", "programs"
-    ]
+    do_not_specialize=["grad_step", "weights_size", "rows", "classes", "ignore_index", "splits", "programs"]
 )  # fmt: skip
 def gather_kernel(
-    dweight, dh, partial, made, spread, pull, drift, weight, target, known, grad, grad_step,
-    weights_size, made_size, rows, classes, features, ignore_index, splits, programs,
-    SMOOTH: tl.constexpr, WEIGHT: tl.constexpr, TOKENS: tl.constexpr, BLOCK: tl.constexpr,
+    dweight, dh, partial, made, spread, pull, drift, weight, target, known, grad, grad_step, mean,
+    weights_size, rows, classes, features, ignore_index, splits, programs,
+    SMOOTH: tl.constexpr, WEIGHT: tl.constexpr, TOKENS: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
+    BLOCK: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """Add up the splits' sums, in their order, and finish h's gradient: both rounded once."""
+    """Add up the splits' sums, PARTS at once in one order, and finish h's gradient: both rounded once."""
     program = tl.program_id(0)
     if program < programs:
         if WEIGHT:
             place = program.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
             inside = place < weights_size
-            sums = tl.zeros([BLOCK], tl.float32)
-            for split in range(splits):
-                sums += tl.load(partial + split * weights_size + place, mask=inside, other=0.0)
+            sums = tl.zeros([PARTS, BLOCK], tl.float32)
+            for first in range(0, splits, PARTS):
+                split = first + tl.arange(0, PARTS)
+                there = (split < splits)[:, None] & inside[None, :]
+                sums += tl.load(partial + split[:, None] * weights_size + place[None, :], mask=there, other=0.0)
+            total = tl.sum(sums, axis=0)
             if SMOOTH:
-                sums -= tl.load(spread + place // features, mask=inside, other=0.0) * tl.load(
+                total -= tl.load(spread + place // features, mask=inside, other=0.0) * tl.load(
                     pull + place % features, mask=inside, other=0.0
                 )
-            tl.store(dweight + place, sums.to(dweight.dtype.element_ty), mask=inside)
+            tl.store(dweight + place, total.to(dweight.dtype.element_ty), mask=inside)
     else:
         if TOKENS:
-            place = (program - programs).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-            inside = place < made_size
-            row, feature = place // features, place % features
-            wanted = tl.load(target + row, mask=inside, other=0).to(tl.int64)
+            row = (program - programs) * ROWS + tl.arange(0, ROWS)
+            exists = row < rows
+            feature = tl.arange(0, WIDTH)
+            used = exists[:, None] & (feature[None, :] < features)
+            here = row.to(tl.int64)[:, None] * features + feature[None, :]
+            wanted = tl.load(target + row, mask=exists, other=0).to(tl.int64)
             picked = tl.where((wanted >= 0) & (wanted < classes), wanted, 0)
-            at_target = tl.load(known + 2 * rows + row, mask=inside, other=0.0)
-            own = tl.load(weight + picked * features + feature, mask=inside, other=0.0).to(tl.float32)
-            gradient = tl.load(made + place, mask=inside, other=0.0) + own * at_target
+            at_target = tl.load(known + 2 * rows + row, mask=exists, other=0.0)
+            own = tl.load(weight + picked[:, None] * features + feature[None, :], mask=used, other=0.0)
+            gradient = tl.load(made + here, mask=used, other=0.0) + own.to(tl.float32) * at_target[:, None]
             if SMOOTH:
-                drifts = tl.load(drift + feature, mask=inside, other=0.0)
-                gradient -= tl.where(wanted == ignore_index, 0.0, drifts)
-            gradient *= tl.load(grad + row * grad_step, mask=inside, other=0.0)
-            tl.store(dh + place, gradient.to(dh.dtype.element_ty), mask=inside)
+                drifts = tl.load(drift + feature, mask=feature < features, other=0.0)
+                gradient -= tl.where((wanted == ignore_index)[:, None], 0.0, drifts[None, :])
+            upstream = tl.load(grad + row * grad_step, mask=exists, other=0.0) * tl.load(mean)
+            gradient *= upstream[:, None]
+            tl.store(dh + here, gradient.to(dh.dtype.element_ty), mask=used)

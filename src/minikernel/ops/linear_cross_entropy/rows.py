@@ -1,16 +1,18 @@
 """Launches "rows": cuBLAS's products over chunks of rows, one kernel over each chunk's logits between them.
 
-A chunk's rows are padded to whole lines of memory: cuBLAS is slow where rows start anywhere, which 50,257 columns do.
+Classes are filled up to whole lines of memory, with weights of 0 and gradients of 0: cuBLAS takes its slow products
+where rows start anywhere or where a sum has an odd number of terms, as 50,257 is.
 """
 
+from functools import cache
 from typing import Any
 
 import torch
 
 from minikernel.ops.linear_cross_entropy.chunked import Result, chunks
+from minikernel.ops.linear_cross_entropy.launch import Launch, multiprocessors, on_device_of
 from minikernel.ops.linear_cross_entropy.options import Options, Wanted, parts_of, spread_of
-from minikernel.ops.linear_cross_entropy.rows_kernel import rows_kernel
-from minikernel.ops.softmax_triton_rows import FUSION, on_device_of
+from minikernel.ops.linear_cross_entropy.rows_kernel import rows_kernel, times_kernel
 
 # Beside the gradients: a chunk's logits and the weight's gradient in float32. To add a chunk to that costs as long as
 # some 330 rows' products do, whatever the width, so chunks are as long as the memory lets them.
@@ -18,7 +20,9 @@ BYTES, WIDE_BYTES = 256 << 20, 1 << 30
 WIDE = 2048  # features from which the gradients themselves are larger than that
 LEAST_ROWS, STEP = 1024, 256
 PADDED = 64  # columns
-BLOCK, WARPS = 4096, 8
+BLOCK, WARPS, STAGES = 4096, 16, 1  # elements of a row at once, warps of a program, and how far loads run ahead
+PROGRAMS = 2  # a multiprocessor
+MULTIPLIED = 4096  # elements that a program of the last kernel multiplies
 
 
 def rows_of_a_chunk(rows: int, classes: int, features: int) -> int:
@@ -31,9 +35,32 @@ def rows_of_a_chunk(rows: int, classes: int, features: int) -> int:
     return max(fit, LEAST_ROWS)
 
 
+def weight_dtype(rows: int, classes: int, features: int, dtype: torch.dtype) -> torch.dtype:
+    """Of the weight's gradient as `run` makes it: float32 where chunks are added up."""
+    return dtype if rows <= rows_of_a_chunk(rows, classes, features) else torch.float32
+
+
 def padded(classes: int) -> int:
-    """Elements from one row of logits to the next."""
+    """Elements from one row of logits to the next: classes, and what fills them up."""
     return parts_of(classes, PADDED) * PADDED
+
+
+def filled_up(weight: torch.Tensor) -> torch.Tensor:
+    """The weight with rows of 0 below, as many as `padded` says; itself where there are none."""
+    classes = weight.shape[0]
+    if padded(classes) == classes:
+        return weight
+    filled = weight.new_empty(padded(classes), weight.shape[1])
+    filled[:classes] = weight
+    filled[classes:] = 0
+    return filled
+
+
+@cache
+def launch_of(bias: bool, class_weight: bool, smooth: bool, scaled: bool, gradient: bool) -> Launch:
+    """The kernel between the products."""
+    flags = {"HAS_BIAS": bias, "HAS_CLASS_WEIGHT": class_weight, "SMOOTH": smooth, "SCALED": scaled}
+    return Launch(rows_kernel, **flags, GRADIENT=gradient, BLOCK=BLOCK, STAGES=STAGES, num_warps=WARPS)
 
 
 def run(
@@ -58,13 +85,18 @@ def run(
     dh = torch.empty_like(h) if wanted.h else None
     dweight = None
     dbias = torch.zeros(classes, **float32) if wanted.bias else None
-    buffer = torch.empty(min(step, rows), padded(classes), dtype=h.dtype, device=h.device)[:, :classes]
+    wide = filled_up(weight)
+    buffer = torch.empty(min(step, rows), wide.shape[0], dtype=h.dtype, device=h.device)
+    launch = launch_of(
+        bias is not None, class_weight is not None, spread is not None, upstream is not None, any(wanted)
+    )
     for part in chunks(rows, step):
         chunk, logits = h[part], buffer[: part.stop - part.start]
-        torch.mm(chunk, weight.T, out=logits)
+        torch.mm(chunk, wide.T, out=logits)
         factor = None if upstream is None else upstream[part]
         with on_device_of(h):
-            rows_kernel[(logits.shape[0],)](
+            launch(
+                (min(logits.shape[0], PROGRAMS * multiprocessors(h)), 1, 1),
                 losses[part],
                 weights[part],
                 logits,
@@ -75,22 +107,15 @@ def run(
                 losses if factor is None else factor,
                 0 if factor is None else factor.stride(0),
                 logits.stride(0),
+                logits.shape[0],
                 classes,
                 options.ignore_index,
                 options.z_loss,
                 1.0 - options.label_smoothing,
                 mass if spread is not None else 0.0,
-                HAS_BIAS=bias is not None,
-                HAS_CLASS_WEIGHT=class_weight is not None,
-                SMOOTH=spread is not None,
-                SCALED=factor is not None,
-                GRADIENT=any(wanted),
-                BLOCK=BLOCK,
-                num_warps=WARPS,
-                **FUSION,
             )
         if dh is not None:
-            torch.mm(logits, weight, out=dh[part])
+            torch.mm(logits, wide, out=dh[part])
         if wanted.weight:
             if step >= rows:
                 dweight = torch.mm(logits.T, chunk)
@@ -100,8 +125,8 @@ def run(
                 # rounded to 16 bits after each chunk, its error would grow with their number
                 add_product(dweight, logits.T, chunk)
         if dbias is not None:
-            dbias += logits.sum(0, dtype=torch.float32)
-    return Result(losses, weights, dh, dweight, dbias)
+            dbias += logits[:, :classes].sum(0, dtype=torch.float32)
+    return Result(losses, weights, dh, None if dweight is None else dweight[:classes], dbias)
 
 
 def product_in_float32(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -121,3 +146,19 @@ def add_product(sums: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     except RuntimeError:
         # some versions of torch want a summand of the factors' dtype
         sums += product_in_float32(a, b)
+
+
+@cache
+def times_launch() -> Launch:
+    """The kernel that multiplies a gradient."""
+    return Launch(times_kernel, BLOCK=MULTIPLIED, num_warps=8)
+
+
+def times(gradient: torch.Tensor, factor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A new tensor of this dtype: a contiguous gradient times the one number in `factor`."""
+    product = torch.empty_like(gradient, dtype=dtype)
+    if gradient.numel():
+        with on_device_of(gradient):
+            grid = (parts_of(gradient.numel(), MULTIPLIED), 1, 1)
+            times_launch()(grid, product, gradient, factor, gradient.numel())
+    return product

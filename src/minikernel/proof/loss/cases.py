@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 IGNORED = -100
+CLASS = 3  # one that is ignored although it is a word's number
+FACTOR = -4.0  # of a loss before it is differentiated: one by which nothing is rounded
 BF16, F32, F16 = "bfloat16", "float32", "float16"
 # what stands above or beside the logits of a case: small enough that float32 keeps a thousandth of a nat
 OFFSET = 96.0
@@ -29,7 +31,8 @@ class Case:
         options: of the loss, as numbers and words; tensors are made with the inputs.
         how: what is done: `once`, `twice` (a graph kept and gone through again), `parts` (gradients of two halves are
             accumulated), `tied` (the tokens are rows of the weight), `transposed`, `strided`, `mixed` (a float32
-            weight).
+            weight), `factor` (the loss is multiplied before it is differentiated), `states_alone` and `weight_alone`
+            (the other gets no gradient), `forward` (nothing gets one).
         logits: `plain`, `offset`, `sure`, `least`, `flat` or `steep`.
         gpu_only: too large for a CPU.
     """
@@ -55,18 +58,28 @@ CASES = (
     Case("odd_v", v=601),
     Case("wide_v", m=16, d=16, v=2**17 + 7),
     Case("many", m=16448, v=2**17 + 7, dtypes=(BF16,), gpu_only=True),
+    Case("odd_m", m=1021),
+    Case("width", d=96),
     Case("one_token", m=1),
     Case("all_ignored", options={"reduction": "sum", "ignore_index": IGNORED}),
     Case("some_ignored", m=1000, options={"ignore_index": IGNORED}),
+    Case("ignored_class", options={"ignore_index": CLASS}),
+    Case("ignored_smoothed", m=200, options={"ignore_index": IGNORED, "label_smoothing": 0.1}),
+    Case("ignored_per_token", m=200, options={"ignore_index": IGNORED, "reduction": "none"}),
     Case("per_token", options={"reduction": "none"}),
     Case("twice", how="twice"),
     Case("parts", options={"reduction": "sum"}, how="parts"),
+    Case("factor", how="factor"),
+    Case("states_alone", how="states_alone"),
+    Case("weight_alone", how="weight_alone"),
+    Case("forward", how="forward"),
     Case("chunks", m=1024, v=2003),
     Case("bias", options={"bias": None}),
     Case("class_weight", options={"class_weight": None}),
     Case("smoothing", options={"label_smoothing": 0.1}),
     Case("z_loss", options={"z_loss": 1e-2}),
     Case("softcap", options={"softcap": CAP}, logits="steep"),
+    Case("together", options={"bias": None, "label_smoothing": 0.1, "z_loss": 1e-2, "softcap": CAP}),
     Case("mixed", dtypes=(BF16,), how="mixed"),
     Case("strided", how="strided"),
     Case("transposed", how="transposed"),
@@ -112,7 +125,9 @@ def made(case: Case, dtype: str, device: str, seed: int) -> Made:
         h = h * STEEP
     if case.code == "all_ignored":
         target[:] = IGNORED
-    elif case.code == "some_ignored":
+    elif case.code == "ignored_class":
+        target[::3] = CLASS
+    elif case.code in ("some_ignored", "ignored_smoothed", "ignored_per_token"):
         # nearly all of the first half, few of the second: a mean of the chunks' means is another number
         dropped = torch.rand(case.m, generator=generator) < torch.linspace(1.0, 0.0, case.m)
         target[dropped] = IGNORED
@@ -123,6 +138,8 @@ def made(case: Case, dtype: str, device: str, seed: int) -> Made:
             drawn = normal(case.v)
             options[name] = (drawn if name == "bias" else drawn.abs() + 0.5).to(device, kind)
     upstream = normal(case.m).to(device) if options.get("reduction") == "none" else None
+    if case.how == "factor":
+        upstream = torch.tensor(FACTOR, device=device)
     weight_kind = torch.float32 if case.how == "mixed" else kind
     tensors = Made(h.to(device, kind), weight.to(device, weight_kind), target.to(device), options, upstream)
     if case.how == "tied":

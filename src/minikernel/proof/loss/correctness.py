@@ -13,6 +13,7 @@ from minikernel.proof.loss.contenders import COMPILE, CONTENDERS, Contender, Fun
 from minikernel.proof.loss.exact import LAMBDA, RMS, UNIT, Exact, exact, judged
 from minikernel.reasons import of_exception
 
+ALONE = {"states_alone": ("dh", 0), "weight_alone": ("dw", 1)}  # how a case is done: whose gradient alone is asked for
 RIGHT, WRONG, REFUSED, ABSENT = "right", "wrong", "refused", "absent"
 
 
@@ -92,16 +93,22 @@ def run(function: Function, case: Case, tensors: Made) -> dict[str, Tensor]:
         loss = function(F.embedding(tensors.options["ids"], weight), weight, target, **options)
         return {"loss": loss.detach(), "dw": torch.autograd.grad(loss, weight_leaf)[0]}
     h_leaf = torch.repeat_interleave(tensors.h, 2, -1) if case.how == "strided" else tensors.h.clone()
-    h_leaf.requires_grad_(True)
+    h_leaf.requires_grad_(case.how not in ("weight_alone", "forward"))
+    weight_leaf.requires_grad_(case.how not in ("states_alone", "forward"))
     h = h_leaf[:, ::2] if case.how == "strided" else h_leaf
     if case.how == "parts":
         return _in_parts(function, h_leaf, weight_leaf, target, options)
     loss = function(h, weight, target, **options)
+    if case.how == "forward":
+        return {"loss": loss.detach()}
     leaves, upstream = (h_leaf, weight_leaf), tensors.upstream
     if upstream is not None:
         upstream = upstream.to(loss.dtype)
     if case.how == "twice":
         torch.autograd.grad(loss, leaves, upstream, retain_graph=True)
+    if case.how in ALONE:
+        name, place = ALONE[case.how]
+        return {"loss": loss.detach(), name: torch.autograd.grad(loss, leaves[place], upstream)[0]}
     dh, dw = torch.autograd.grad(loss, leaves, upstream)
     dh = dh[:, ::2] if case.how == "strided" else dh
     return {"loss": loss.detach(), "dh": dh, "dw": dw.T if case.how == "transposed" else dw}

@@ -7,6 +7,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator
 
 from minikernel.report.loss.views import RIGHT, SHORT, Place, Shown, shown
 from minilab.pages.style import FAINT, INK, use_style
@@ -19,7 +20,8 @@ HUES = {
 RATES = {"float32": "fp32_tflop_per_s", "bfloat16": "bf16_tflop_per_s", "float16": "bf16_tflop_per_s"}
 LEAST_MIB = 0.25  # a logarithm has no zero
 COLUMNS, INCHES = 3, 3.3
-CAPTION_WIDTH = 122  # characters
+CAPTION_WIDTH = 156  # characters, below three columns
+NARROW = 200  # an axis whose end is fewer times its beginning
 TITLE_WIDTH = 34
 
 
@@ -84,7 +86,9 @@ def draw_place(axes: Axes, seen: Shown, place: Place, ceilings: dict | None, tex
     axes.set(xscale="log", yscale="log", xlim=(min(times) / 2, max(times) * 2))
     low, high = min(max(row["peak_mib"], LEAST_MIB) for row in dots), max(row["peak_mib"] for row in dots)
     axes.set_ylim(low / 3, max(high, LEAST_MIB) * 3)
-    for axis in (axes.xaxis, axes.yaxis):
+    for axis, (least, most) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        if most / least < NARROW:  # where powers of ten alone would leave a number or two
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter(lambda value, _: text.number(value, ",g"))
         axis.set_minor_formatter(lambda value, _: "")
     axes.grid(color=FAINT, alpha=0.25)

@@ -12,6 +12,8 @@ from minilab.pages import templates
 from minilab.pages.translations import Translations
 from minilab.records.words import worded
 
+TIMES_FASTER, TIMES_LEANER = 2.0, 10.0  # than eager, on a CPU: one of the two
+
 
 def report_27(losses: Sequence[dict], verdicts: Sequence[dict], language: str = "en") -> str:
     """Write `results/27/README.md`, in Markdown.
@@ -88,6 +90,7 @@ def device_view(made: dict, judged: dict) -> dict:
     seen = shown(made)
     return {
         "seen": seen,
+        "on_cpu": not made["provenance"]["hardware"]["gpu"],
         "places": [place_view(place) for place in seen.places if place.rows],
         "missing": [place for place in seen.places if not place.rows],
         "refused": refusals(seen),
@@ -127,6 +130,7 @@ def place_view(place: Place) -> dict:
     """One shape: the lab beside eager, and beside the fastest and the leanest of all."""
     ours, eager, peer = place.rows.get(LAB), place.rows.get(EAGER), place.fastest(others=True)
     over_eager = eager["median_us"] / ours["median_us"] if ours and eager else None
+    memory = ratio(eager, ours)
     return {
         "place": place,
         "rows": sorted(place.rows.values(), key=lambda row: row["median_us"]),
@@ -141,8 +145,16 @@ def place_view(place: Place) -> dict:
         "within_noise": ours is not None
         and over_eager is not None
         and max(over_eager, 1 / over_eager) - 1 <= ours["noise_floor"],
-        "memory": ratio(eager, ours),
+        "memory": memory,
+        "bar": reached(over_eager, memory),
     }
+
+
+def reached(faster: float | None, leaner: float | None) -> str:
+    """By what the lab reaches on a CPU what it is to reach there: `time`, `memory`, or `nothing`."""
+    if (faster or 0.0) >= TIMES_FASTER:
+        return "time"
+    return "memory" if (leaner or 0.0) >= TIMES_LEANER else "nothing"
 
 
 def ratio(eager: dict | None, ours: dict | None) -> float | None:

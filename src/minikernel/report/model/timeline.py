@@ -11,23 +11,29 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from minikernel.measure.model.stamps import KINDS, PHASE
+from minikernel.measure.training.names import GRAPH, ONE
 from minikernel.report.model.views import shown
 from minilab.pages.translations import Translations
 from minilab.pages.web_page import asset, base_style, embedded_json, script_text
 
 PACKAGE = "minikernel.report.model"
 DIGITS = 3  # of a microsecond
+LAUNCHES = {GRAPH: 3, ONE: None}  # of a training step
 
 
-def timeline_page(made: dict, language: str = "en") -> str:
+def timeline_page(made: dict, language: str = "en", training: dict | None = None) -> str:
     """The page of all passes that `model.json` keeps.
 
     Args:
         made: `model.json`.
         language: of the page.
+        training: `training.json`, whose steps come behind the passes.
     """
     text, seen = Translations("minikernel.report", "timeline", language), shown(made)
-    shapes = [shape_view(made, *shape) for shape in kept(made)]
+    shapes = [shape_view(made, *shape) | {"label": "{} x {}".format(*shape)} for shape in kept(made)]
+    if training:
+        steps = [(step_view(training, *shape), *shape) for shape in kept(training)]
+        shapes += [view | {"label": text("step", batch=batch, time=time)} for view, batch, time in steps]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["number"] = text.number
     data = {
@@ -72,6 +78,17 @@ def shape_view(made: dict, batch: int, time: int) -> dict[str, Any]:
         "length": max(one["length"] for one in strips),
         "tick": tick,
     }
+
+
+def step_view(made: dict, batch: int, time: int) -> dict[str, Any]:
+    """A training step of every rung of the lab's at a shape, as `shape_view` has passes."""
+    lines = [line for line in made["timelines"] if (line["batch"], line["time"]) == (batch, time)]
+    us = {row["rung"]: row["us_per_step"] for row in made["steps"] if (row["batch"], row["time"]) == (batch, time)}
+    rows = [{"device_us": us[line["rung"]], "kernels": LAUNCHES[line["rung"]]} for line in lines]
+    strips = [strip(line, row, made["cycles_per_us"]) for line, row in zip(lines, rows, strict=True)]
+    ticks = [line["tick_ns"] for line in lines if line["tick_ns"]]
+    length = max(one["length"] for one in strips)
+    return {"batch": batch, "time": time, "strips": strips, "length": length, "tick": max(ticks, default=None)}
 
 
 def strip(line: dict, row: dict, rate: float) -> dict[str, Any]:

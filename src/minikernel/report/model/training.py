@@ -1,6 +1,6 @@
 """What there is to say of `training.json`: a step at each shape, the whole trainings, and the bars."""
 
-from minikernel.measure.training.names import EAGER, GRAPH_OF_COMPILED, ONE, RUNGS
+from minikernel.measure.training.names import EAGER, GRAPH, GRAPH_OF_COMPILED, ONE, RUNGS
 from minilab.device import short_name
 
 AT_MOST = ("seconds", "excess")  # bars from above; of a ratio more is better
@@ -29,6 +29,8 @@ def training_view(made: dict | None) -> dict | None:
         "least": min(row["excess_percent"] for row in whole) / 100,
         "most": max(row["excess_percent"] for row in whole) / 100,
         "limit": made["limit_nats"],
+        "curves": made["curves"],
+        "parts": made["timelines"],
         "bars": [{**bar, "missed_by": missed_by(bar)} for bar in made["bars"]],
         "left_out": made["left_out"],
     }
@@ -46,6 +48,8 @@ def places_of(made: dict) -> list[dict]:
             if rung in rows and ONE in rows
         }
         own = {"over_eager": times.get(EAGER), "over_graph": times.get(GRAPH_OF_COMPILED)}
+        # the lab's graph, as fast as the one launch
+        own["over_one"] = rows[ONE]["us_per_step"] / rows[GRAPH]["us_per_step"] if {ONE, GRAPH} <= rows.keys() else None
         found.append({"batch": batch, "time": time, "rows": rows, **own})
     return found
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from trained_in_one import by_name, emulated, model_of, text
 
+from minikernel.model.train import launch
 from minikernel.model.train.tables import AdamW
 from minikernel.proof.compile_cuda import compile_cuda, cuda_compiler
 from minimodel.optim import AdamW as Reference
@@ -39,6 +40,7 @@ def trained_by_numpy(model, stream, phases, optimizer, seed):
         (1, 340, 128, 1, 128, 9),  # eight blocks that exchange keys and values; all parts of attention's backward pass
         (2, 40, 16, 2, 16, 17),  # fifteen blocks sum gradients while two compute
         (1, 33, 48, 5, 48, 4),  # more sequences than the blocks have at once
+        (1, 20, 16, 44, 16, 9),  # more tokens than a block has room for pieces: places are used again
     ],
 )
 def test_gradients_of_every_parameter_are_numpys(layers, words, positions, batch, length, blocks):
@@ -126,9 +128,50 @@ def test_a_loss_that_is_not_finite_ends_the_training_with_the_parameters_before_
 
 
 @pytest.mark.skipif(cuda_compiler() is None, reason="needs NVRTC or nvcc")
-def test_it_compiles_for_an_h100_and_a_block_of_512_threads_has_the_registers():
+@pytest.mark.parametrize("operands", launch.SOURCES)
+def test_it_compiles_for_an_h100_and_a_block_of_512_threads_has_the_registers(operands, monkeypatch):
+    monkeypatch.setattr(launch, "SOURCE", launch.SOURCES[operands])
     (kernel,) = compile_cuda("minikernel.model.train.launch")["kernels"]
     assert kernel["registers"] * 512 <= 65536
     assert kernel["shared_bytes"] == 0
     # what spills is read from L2, since weights pass through what is left of L1
     assert kernel["stack_bytes"] <= 400
+
+
+def test_operands_of_bfloat16_are_rounded_and_everything_else_is_float32():
+    model, stream = model_of(2, 45, 64), text(45)
+    slow = AdamW(learning_rate=1e-5, final_learning_rate=1e-5, warmup=1, weight_decay=0, clip=1e9)
+    phases = [(2, 3, 32), (1, 2, 64)]
+    out = emulated(model, stream, phases, optimizer=slow, seed=2, blocks=7, operands="bfloat16")
+    exact = model.astype(np.float64)
+    losses, norms = trained_by_numpy(exact, stream, phases, slow, 2)
+    np.testing.assert_allclose(out.losses, losses, rtol=2e-3)
+    np.testing.assert_allclose(out.norms, norms, rtol=1e-2)
+    assert np.abs(out.norms / norms - 1).max() > 1e-5  # float32's error is a hundredth of that
+    # a step is less than bfloat16's spacing of most weights, and is taken
+    moved = exact.parameters - model.parameters
+    assert np.linalg.norm(out.parameters - model.parameters - moved) < 0.1 * np.linalg.norm(moved)
+
+
+def test_the_copies_that_products_read_are_the_parameters_after_the_last_step():
+    model, stream = model_of(2, 130, 32), text(130)
+    out = emulated(model, stream, [(2, 2, 32)], blocks=3)
+    of, slot = by_name(model, out.parameters), 4 * 512  # floats
+    layer = 50 * slot
+
+    def slots(at, count):
+        return out.packed[at : at + count * slot].reshape(count, 16, 8, 4, 4)  # warps, groups, pairs, four numbers
+
+    for i in range(2):
+        fc, proj, inner = (of[f"blocks.{i}.{name}.weight"] for name in ("mlp.fc", "mlp.proj", "attention.proj"))
+        forth = fc.reshape(2, 16, 8, 4, 4, 4).transpose(0, 3, 1, 2, 4, 5).reshape(8, 16, 8, 4, 4)
+        np.testing.assert_array_equal(slots(i * layer + 10 * slot, 8), forth)
+        for weight, at, chunks in ((inner, 8, 1), (proj, 18, 4)):
+            parts = weight.reshape(4, 2, 8, 4, chunks, 4, 4)  # outputs; quarter of the features, chunk, pair, number
+            forth = parts.transpose(1, 4, 3, 0, 2, 5, 6).reshape(2 * chunks, 16, 8, 4, 4)
+            np.testing.assert_array_equal(slots(i * layer + at * slot, 2 * chunks), forth)
+        back = proj.reshape(4, 4, 2, 2, 16, 8, 2).transpose(0, 2, 4, 5, 1, 3, 6).reshape(8, 16, 8, 4, 4)
+        np.testing.assert_array_equal(slots(i * layer + 26 * slot, 8), back)
+    head = np.pad(of["lm_head.weight"], ((0, 126), (0, 0)))
+    back = head.reshape(2, 4, 2, 4, 2, 2, 4, 8, 2).transpose(0, 2, 4, 1, 6, 7, 3, 5, 8).reshape(8, 16, 8, 4, 4)
+    np.testing.assert_array_equal(slots(2 * layer + 8 * slot, 8), back)

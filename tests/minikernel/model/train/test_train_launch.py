@@ -1,59 +1,19 @@
 """`train`: what it does with a model, a text and a schedule, and what it refuses; the GPU is the emulator, or one."""
 
-from types import SimpleNamespace
-
-import emulator
 import numpy as np
 import pytest
 import torch
-from emulated_gpu import EmulatedGpu
-from trained_in_one import emulated, model_of, text
+from trained_in_one import BLOCKS, emulated, flat, model_of, on_torch, text
 
 import minikernel
 from minikernel.model.train import launch
 from minikernel.model.train.tables import AdamW
-from minikernel.ops import softmax_cuda
 from minilab import LabError
-from minimodel.checkpoint import Checkpoint
 from minimodel.model_config import MiniGPTConfig
-from minimodel.port import port
 from minimodel.torch_minigpt import GrammarMiniGPT
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-BLOCKS = 3
 SCHEDULE = [{"steps": 2, "batch": 2, "time": 16}, (1, 1, 32)]
-
-
-def on_torch(model):
-    """The PyTorch model of a NumPy model."""
-    return port(Checkpoint(model.config, model.arrays, {}))[0]
-
-
-def flat(model):
-    """A PyTorch model's parameters in the order of the NumPy model's."""
-    return np.concatenate([parameter.detach().cpu().numpy().ravel() for parameter in ordered(model)])
-
-
-def ordered(model):
-    """A PyTorch model's parameters as the config orders them."""
-    parameters = dict(model.named_parameters())
-    return [parameters[launch.torch_name(name)] for name in model.config.shapes]
-
-
-@pytest.fixture
-def gpu(monkeypatch):
-    if emulator.COMPILER is None:
-        pytest.skip("needs g++")
-    made = EmulatedGpu(monkeypatch)
-    event = SimpleNamespace(
-        record=lambda: None, query=lambda: True, synchronize=lambda: None, elapsed_time=lambda other: 1500.0
-    )
-    monkeypatch.setattr(launch, "_check_place", lambda model: -1)
-    monkeypatch.setattr(launch, "_events", lambda: (event, event))
-    monkeypatch.setattr(launch, "_shared_with_host", lambda: torch.zeros(2, dtype=torch.int32))
-    monkeypatch.setattr(softmax_cuda, "multiprocessors", lambda device: BLOCKS)
-    monkeypatch.setattr(softmax_cuda, "largest_shared_bytes", lambda device: 232448)
-    return made
 
 
 def test_a_whole_schedule_is_one_launch_and_ends_in_the_model(gpu):
@@ -128,6 +88,17 @@ def test_704_words_fit_an_h100_and_one_more_row_of_32_does_not():
 def test_evaluations_must_be_some_steps_apart(gpu):
     with pytest.raises(LabError, match="evaluate_every is 0"):
         launch.train(on_torch(model_of(1, 24, 32)), text(24), [(1, 1, 16)], evaluate_every=0)
+
+
+def test_operands_are_those_that_are_asked_for(gpu):
+    start = model_of(1, 24, 32)
+    model = on_torch(start)
+    launch.train(model, text(24), [(1, 1, 16)], seed=0, operands="bfloat16")
+    rounded = emulated(start, text(24), [(1, 1, 16)], operands="bfloat16")
+    assert np.array_equal(flat(model), rounded.parameters)
+    assert not np.array_equal(flat(model), emulated(start, text(24), [(1, 1, 16)]).parameters)
+    with pytest.raises(LabError, match="operands are 'float16'; take one of float32, bfloat16"):
+        launch.train(model, text(24), [(1, 1, 16)], operands="float16")
 
 
 def test_a_model_on_the_cpu_is_refused():

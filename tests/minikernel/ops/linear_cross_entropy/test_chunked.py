@@ -4,9 +4,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from exact_loss import errors, exact, found
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from minikernel import linear_cross_entropy
 from minikernel.ops.linear_cross_entropy import chunked
+from minikernel.ops.linear_cross_entropy.options import Options, Wanted
 
 EPSILON = {torch.float32: 2**-24, torch.bfloat16: 2**-8, torch.float16: 2**-11}  # of one rounding, at most
 
@@ -242,3 +244,26 @@ def peak_of(call):
             held += event.nbytes()
             most = max(most, held)
     return most
+
+
+class Calls(TorchDispatchMode):
+    """Counts the operations of torch, which take a CPU as long as some rows do."""
+
+    number = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.number += not function.is_view
+        return function(*args, **(kwargs or {}))
+
+
+def test_what_a_chunk_adds_is_few_calls_of_torch(monkeypatch):
+    h, weight, target = drawn(64, 8, 40)
+    numbers = []
+    for rows in (32, 4):
+        monkeypatch.setattr(chunked, "CPU_BYTES", rows * 40 * 4)
+        monkeypatch.setattr(chunked, "PARTS", 1)
+        with Calls() as calls:
+            chunked.run(h, weight, target, None, None, Options(), Wanted(h=True, weight=True))
+        numbers.append(calls.number)
+    # three products and twelve passes; what follows of a row from its target and its sums alone is made for all at once
+    assert 10 < (numbers[1] - numbers[0]) / (64 / 4 - 64 / 32) <= 20

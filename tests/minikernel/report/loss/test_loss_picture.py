@@ -42,6 +42,17 @@ def test_each_is_a_dot_hollow_where_its_error_is_too_large(axes):
     assert left < floor.get_xdata()[0] < right
 
 
+def test_each_axis_has_numbers_enough_to_be_read(axes):
+    near = {who: (100.0 * place, 30.0 + 10 * place, over) for place, (who, (*_, over)) in enumerate(TIMED.items(), 1)}
+    seen = shown(loss_artefact(near))
+    draw_place(axes, seen, seen.places[0], None, TEXT)
+    axes.figure.canvas.draw()
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = axis.get_view_interval()
+        numbers = [tick.label1.get_text() for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+        assert 3 <= len(list(filter(None, numbers))) <= 8, numbers
+
+
 def test_a_stale_record_is_said(axes):
     seen = shown(loss_artefact() | {"restored": {"stale": True}})
     draw_place(axes, seen, seen.places[0], None, TEXT)

@@ -91,6 +91,18 @@ def test_a_machine_without_a_gpu_says_so_and_a_record_is_named():
     assert "AMD EPYC was measured here on 2026-11-28." in both
 
 
+@pytest.mark.parametrize(
+    ("lab", "says"), [((390.0, 400.0), "by time"), ((900.0, 44.0), "by memory"), ((420.0, 46.0), "missed")]
+)
+def test_on_a_cpu_the_page_says_what_of_the_bar_is_reached(lab: tuple, says: str):
+    timed = {"eager": TIMED["eager"], "lab": (*lab, 0.4)}  # of 800 us and 450 MiB
+    page = flat(report_27([loss_artefact(timed, CPU)], [verdicts_artefact(CPU)]))
+    (bar,) = re.findall(r"The bar on a CPU.*?\. Chunks", page)
+    assert says in bar
+    assert len(re.findall("reached|missed", bar)) == 2  # a word for each shape
+    assert "The bar on a CPU" not in report_27([loss_artefact(timed)], [verdicts_artefact()])
+
+
 def test_nothing_here_and_nothing_recorded():
     with pytest.raises(LabError, match=r"results/27/README\.md"):
         some([], "results/27/README.md")

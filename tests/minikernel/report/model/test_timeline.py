@@ -5,6 +5,7 @@ import re
 
 import pytest
 from model_artefact import RATE, model_artefact
+from training_artefact import training_artefact
 
 from minikernel.report.model.timeline import by_multiprocessor, gaps, shape_view, timeline_page
 
@@ -67,3 +68,22 @@ def test_a_name_that_is_markup_stays_text_and_a_stale_record_says_so():
     assert "<b>k" not in page
     assert "&lt;b&gt;k" in page
     assert "stale: the code has changed since" in page
+
+
+@pytest.mark.parametrize(("language", "label", "words"), [
+    ("en", "training, 64 x 16", "norm and AdamW"), ("es", "entrenamiento, 64 x 16", "norma y AdamW"),
+])  # fmt: skip
+def test_steps_of_the_training_come_behind_the_passes(language, label, words):
+    made = training_artefact()
+    page = timeline_page(model_artefact(), language, made)
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
+    assert [shape["label"] for shape in data["shapes"]][:3] == ["1 x 16", "64 x 64", label]
+    assert f"> {label}</label>" in page
+    one = next(strip for strip in data["shapes"][2]["strips"] if strip["rung"] == "one")
+    (row,) = [row for row in made["steps"] if (row["batch"], row["rung"]) == (64, "one")]
+    assert one["device"] == row["us_per_step"]
+    phases = {code // data["phase"] for each in one["rows"] for _, codes, _ in each["blocks"] for code in codes}
+    assert phases == {6, 7, 8, 9, 10}
+    assert words in data["text"]["phase10"]
+    assert all(data["text"][f"phase{phase}"] for phase in phases)
+    assert "undefined" not in page.partition("<script")[0]

@@ -46,12 +46,17 @@ def test_the_finding_comes_first_with_both_ratios():
 
 def test_a_missed_bar_says_by_how_much():
     said = part(page())
-    rows = re.findall(r"^\| a step.*?`(\S+)` \| (\S+ x \S+) \| (\S+) \| (\S+) \| (.*) \|$", said, re.M)
-    assert [(peer, where, bar) for peer, where, _, bar, _ in rows] == [
-        ("graph-of-compiled-step", "64 x 16", "5"), ("eager", "64 x 16", "60"),
-        ("graph-of-compiled-step", "8 x 128", "5"), ("eager", "8 x 128", "60"),
+    rows = re.findall(r"^\| a step of `(.*?)`.*?`(\S+)` \| (\S+ x \S+) \| (\S+) \| (\S+) \| (.*) \|$", said, re.M)
+    assert [(rung, peer, where, bar) for rung, peer, where, _, bar, _ in rows] == [
+        (rung, peer, where, bar)
+        for where in ("64 x 16", "8 x 128")
+        for rung, peer, bar in (
+            ("one", "graph-of-compiled-step", "5"), ("one", "eager", "60"), ("graph", "graph-of-compiled-step", "2.5"),
+        )
     ]  # fmt: skip
-    missed = [(float(value), verdict) for *_, value, _, verdict in rows if verdict != "met"]
+    (graph,) = [float(value) for rung, _, where, value, _, verdict in rows if (rung, where) == ("graph", "8 x 128")]
+    assert graph == pytest.approx(801 / 342.3, rel=0.01)
+    missed = [(float(value), verdict) for rung, *_, value, _, verdict in rows if rung == "one" and verdict != "met"]
     assert len(missed) == 2
     for value, verdict in missed:  # which is printed in three digits
         assert float(verdict.removeprefix("missed by ").rstrip("%")) == pytest.approx(100 - 20 * value, abs=0.15)
@@ -66,7 +71,7 @@ def test_a_slow_training_and_a_bad_end_are_missed_from_above():
 
 
 def test_a_shape_that_was_left_out_is_told_and_none_at_all_draws_nothing():
-    said = part(page(steps=[], left_out=[{"batch": 64, "time": 16, "seconds": 100}], complete=False))
+    said = part(page(steps=[], timelines=[], left_out=[{"batch": 64, "time": 16, "seconds": 100}], complete=False))
     assert "The time was up before 64 x 16." in said
     assert "training.png" not in said
     assert "**" not in said
@@ -95,12 +100,55 @@ def drawn(monkeypatch, tmp_path):
 
 def test_a_bar_is_as_long_as_its_step_and_says_so(drawn):
     figure = drawn(made := training_artefact())
-    for axes, batch in zip(figure.axes, (64, 8), strict=True):
+    for axes, batch in zip(figure.axes[:2], (64, 8), strict=True):
         widths = {bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)}
         assert widths == {row["us_per_step"] for row in made["steps"] if row["batch"] == batch}
     said = [text.get_text() for text in figure.findobj(Text)]
     assert any(text.startswith("9.1") and text.endswith("x one launch") for text in said)
     assert {"graph-of-compiled-step", "64 x 16", "µs a step"} <= set(said)
+
+
+def test_a_curve_is_everybodys_loss_by_its_seconds_and_white_where_it_was_cut_short(drawn):
+    made = training_artefact()
+    *_, axes = drawn(made).axes
+    assert axes.get_xscale() == "log"
+    lines = {line.get_label(): line for line in axes.lines}
+    for row in made["curves"]:
+        line = lines[row["rung"]]
+        later = [point for point in row["points"] if point["steps"]]
+        assert line.get_xydata().tolist() == [[point["seconds"], point["nats"]] for point in later]
+        assert (line.get_markerfacecolor() == "white") == (row["rung"] in ("numpy", "torch-cpu"))
+    assert lines["the best possible"].get_ydata()[0] == LIMIT
+    assert len(drawn(training_artefact(curves=[])).axes) == 2
+
+
+@pytest.mark.parametrize(("graph", "said"), [
+    (0.5, "2 times as fast as in one launch, with the same bits"), (2.0, ", 2 times as long as in one launch"),
+    (1.0, "the noise does not tell from one launch"),
+])  # fmt: skip
+def test_the_page_says_how_the_graph_stands_to_the_one_launch(graph, said):
+    made = training_artefact()
+    one = next(row for row in made["steps"] if row["rung"] == "one")
+    row = next(row for row in made["steps"] if row["rung"] == "graph")
+    row["us_per_step"] = graph * one["us_per_step"]
+    assert said in part(report_26(model_artefact(), "en", made))
+
+
+def test_the_page_says_where_every_curve_ended():
+    said = part(page())
+    assert "| `numpy` | 400 | 20.2 | 1.8723 | 0.5 |" in said
+    assert "| `one` | 1,600 | 0.272 | 1.7487 | – |" in said
+    assert "loss against seconds" not in part(page(curves=[]))
+
+
+def test_the_page_says_where_the_time_of_a_step_goes():
+    made = training_artefact()
+    rows = re.findall(r"^\| 64 x 16 \| `(\w+)` \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$", part(page()), re.M)
+    assert [rung for rung, *_ in rows] == ["graph", "one"]
+    us = {row["rung"]: row["us_per_step"] for row in made["steps"] if row["batch"] == 64}
+    for rung, *parts in rows:
+        assert sum(map(float, parts)) == pytest.approx(us[rung], rel=0.02)
+    assert "Where the time" not in part(page(timelines=[]))
 
 
 def test_a_stale_picture_is_hollow_and_speaks_spanish(drawn):

@@ -260,7 +260,7 @@ function take(place) {
   chosen = null;
   for (const one of document.querySelectorAll(".figures")) one.hidden = Number(one.dataset.shape) !== place;
   const rungs = shape.strips.map((strip) => strip.rung).join(", ");
-  chart.setAttribute("aria-label", said(words.chart, { shape: `${shape.batch} x ${shape.time}`, rungs }));
+  chart.setAttribute("aria-label", said(words.chart, { shape: shape.label, rungs }));
   tell();
   whole();
 }

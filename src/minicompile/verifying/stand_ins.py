@@ -1,0 +1,72 @@
+"""Operators of ATen's that a GPU alone has, for the graph and for the code that calls them: cells of GRU and LSTM."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def _gates(input_gates: Tensor, hidden_gates: Tensor, *biases: Tensor | None, parts: int) -> list[tuple[Tensor, ...]]:
+    given = [*biases, None, None]
+    sides = [one if bias is None else one + bias for one, bias in zip((input_gates, hidden_gates), given, strict=False)]
+    return [one.chunk(parts, 1) for one in sides]
+
+
+def gru_cell(input_gates: Tensor, hidden_gates: Tensor, hx: Tensor, *biases: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The new state, and what the backward pass wants of it."""
+    (reset_in, update_in, new_in), (reset_by, update_by, new_by) = _gates(input_gates, hidden_gates, *biases, parts=3)
+    reset, update = (reset_in + reset_by).sigmoid(), (update_in + update_by).sigmoid()
+    new = (new_in + reset * new_by).tanh()
+    return new + update * (hx - new), torch.cat([reset, update, new, hx, new_by], 1)
+
+
+def gru_cell_backward(grad: Tensor, workspace: Tensor, has_bias: bool) -> tuple[Tensor | None, ...]:
+    reset, update, new, hx, new_by = workspace.chunk(5, 1)
+    to_new = grad * (1 - update) * (1 - new * new)
+    to_reset = to_new * new_by * reset * (1 - reset)
+    to_update = grad * (hx - new) * update * (1 - update)
+    by_input, by_hidden = (torch.cat([to_reset, to_update, one], 1) for one in (to_new, to_new * reset))
+    biases = (by_input.sum(0), by_hidden.sum(0)) if has_bias else (None, None)
+    return by_input, by_hidden, grad * update, *biases
+
+
+def lstm_cell(
+    input_gates: Tensor, hidden_gates: Tensor, cx: Tensor, *biases: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The new state, the new cell, and what the backward pass wants of them."""
+    both = _gates(input_gates, hidden_gates, *biases, parts=4)
+    enter, forget, new, leave = (one + other for one, other in zip(*both, strict=True))
+    enter, forget, new, leave = enter.sigmoid(), forget.sigmoid(), new.tanh(), leave.sigmoid()
+    cy = forget * cx + enter * new
+    return leave * cy.tanh(), cy, torch.cat([enter, forget, new, leave], 1)
+
+
+def lstm_cell_backward(
+    grad_hy: Tensor | None, grad_cy: Tensor | None, cx: Tensor, cy: Tensor, workspace: Tensor, has_bias: bool
+) -> tuple[Tensor | None, ...]:
+    enter, forget, new, leave = workspace.chunk(4, 1)
+    by_state = torch.zeros_like(cy) if grad_hy is None else grad_hy
+    shown = cy.tanh()
+    to_cell = by_state * leave * (1 - shown * shown) + (0 if grad_cy is None else grad_cy)
+    gates = [
+        to_cell * new * enter * (1 - enter),
+        to_cell * cx * forget * (1 - forget),
+        to_cell * enter * (1 - new * new),
+        by_state * shown * leave * (1 - leave),
+    ]
+    made = torch.cat(gates, 1)
+    return made, to_cell * forget, made.sum(0) if has_bias else None
+
+
+STAND_INS: dict[str, Callable[..., Any]] = {
+    "aten._thnn_fused_gru_cell.default": gru_cell,
+    "aten._thnn_fused_gru_cell_backward.default": gru_cell_backward,
+    "aten._thnn_fused_lstm_cell.default": lstm_cell,
+    "aten._thnn_fused_lstm_cell_backward_impl.default": lstm_cell_backward,
+}
+
+
+def on_this_machine(operator: Any) -> Any:
+    """An operator, or what stands in for it here."""
+    return STAND_INS.get(str(operator), operator)

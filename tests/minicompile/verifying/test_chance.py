@@ -1,0 +1,52 @@
+"""A flag that is always set has the values of every other: it is tied where the text can be its operation."""
+
+from minicompile.verifying.chance import operation, without_chance
+from minicompile.verifying.ties import Line
+
+TEXT = """def kernel(in_ptr0, in_ptr1):
+    tmp0 = tl.load(in_ptr0 + x0).to(tl.int1)
+    tmp1 = tl.load(in_ptr1 + x0)
+    tmp2 = tmp1 >= 0
+    tmp3 = tmp2 & tmp0
+    tmp4 = tmp3.to(tl.int8)
+    tmp5 = libdevice.sin(tmp1)"""
+FEW = {"ge": "ge", "and": "bitwise_and", "not": "logical_not", "read": "any", "sign": "sign"}
+
+
+def lines(*nodes: str) -> list[Line]:
+    return [Line(line=number, name=f"tmp{number - 2}", nodes=[*nodes], part=None, elements=1, first=False)
+            for number in range(2, 8)]  # fmt: skip
+
+
+def tied(*wanted: str) -> dict[str, list[str]]:
+    made, shown = without_chance(lines(*wanted), TEXT, FEW, {"read"})
+    assert shown == {node for line in made for node in line["nodes"]}
+    return {node: [line["name"] for line in made if node in line["nodes"]] for node in wanted}
+
+
+def test_a_comparison_is_where_something_is_compared_and_in_what_is_made_of_it():
+    assert tied("ge") == {"ge": ["tmp2", "tmp3", "tmp4"]}
+
+
+def test_a_conjunction_is_where_two_are_joined():
+    assert tied("and") == {"and": ["tmp3", "tmp4"]}
+
+
+def test_what_is_read_is_where_it_is_loaded():
+    assert tied("read") == {"read": [f"tmp{number}" for number in range(6)]}
+    assert without_chance(lines("unread"), TEXT, {"unread": "any"}, {"read"})[1] == set()
+
+
+def test_of_other_operations_and_of_what_tells_apart_nothing_is_asked():
+    assert tied("sign", "mul") == {node: [f"tmp{number}" for number in range(6)] for node in ("sign", "mul")}
+
+
+def test_a_line_that_is_no_node_is_no_part_of_one():
+    (line,) = without_chance([Line(line=7, name="tmp5", nodes=["and"], part="slice", elements=1, first=True)],
+                             TEXT, FEW, set())[0]  # fmt: skip
+    assert (line["nodes"], line["part"]) == ([], None)
+
+
+def test_operations_by_the_names_of_targets():
+    assert operation("aten.any.dims") == "any"
+    assert operation("prims.iota.default") == "prims"
