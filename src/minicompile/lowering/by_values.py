@@ -241,7 +241,7 @@ class _Told:
 
     def _is_like_others(self, node: Node) -> bool:
         """Whether each value of a node is one that others have as well."""
-        return node["dtype"] == "bool" or CHOOSES.match(node["target"]) is not None
+        return node["dtype"] == "bool" or CHOOSES.match(self._target(self._whole(node["name"]))) is not None
 
     def _kinds(self, call: Call) -> dict[int, str]:
         """What the lines do of which Inductor notes that: `constant`, `load`, `hands on` or `computes`."""
