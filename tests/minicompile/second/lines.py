@@ -75,6 +75,8 @@ def judge(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, comme
         return f"the kernel has no line {line}"
     words = words.replace("; first needed by ", "; an index of ")
     found = [_part(texts, kernel, given, made, line, one, noted) for one in _parts(words)]
+    if kernel.language == "cpp":  # whose lines have other forms: only what they are given is judged
+        found = [one if not one or one.startswith("the wrapper passes") else None for one in found]
     return next((cause for cause in found if cause), None if None in found else "")
 
 
