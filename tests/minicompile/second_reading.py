@@ -11,6 +11,7 @@ import argparse
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import tempfile
 from collections import Counter, defaultdict
@@ -33,6 +34,7 @@ class Reading:
     counts: Counter = field(default_factory=Counter)
     false: list[tuple[str, Finding]] = field(default_factory=list)
     unread: Counter = field(default_factory=Counter)
+    forms: Counter = field(default_factory=Counter)
 
     def add(self, page: str, findings: list[Finding]) -> None:
         """Count a page's."""
@@ -43,6 +45,7 @@ class Reading:
                 self.false.append((page, one))
             elif one.verdict == "unread":
                 self.unread[one.sentence.section, one.sentence.kind] += 1
+                self.forms[one.sentence.section, _form(one.sentence.text)] += 1
 
     def table(self) -> str:
         """The counts, a row for what is told as fact and one for what is told by notes."""
@@ -51,6 +54,11 @@ class Reading:
             held, false, unread = (self.counts[told, verdict] for verdict in ("held", "false", "unread"))
             rows.append(f"| {told} | {held + false} | {held} | {false} | {unread} |")
         return "\n".join(rows)
+
+
+def _form(text: str) -> str:
+    """A sentence without its names and numbers."""
+    return re.sub(r"`[^`]*`|\b\w*\d[\w.]*\b|\[[^\]]*\]", "_", text)
 
 
 def read_page(page: str, texts: GraphTexts) -> list[Finding]:
@@ -63,8 +71,11 @@ def read_capture(capture: dict, reading: Reading, name: str) -> None:
     from minicompile.explain.annotation.annotate import annotate
 
     panes = {one["id"]: "\n".join(one["lines"]) for one in capture["panes"]}
-    for graph in capture["graphs"]:
-        texts = GraphTexts(*(panes.get(graph["panes"].get(pane), "") for pane in PANES))
+    of_graphs = [
+        GraphTexts(*(panes.get(graph["panes"].get(pane), "") for pane in PANES)) for graph in capture["graphs"]
+    ]
+    for graph, texts in zip(capture["graphs"], of_graphs, strict=True):
+        texts.calls_of_all = sum(len(one.calls) for one in of_graphs) if all(one.ran for one in of_graphs) else None
         for call in graph["calls"]:
             if not call["extern"]:
                 page = annotate(capture, kernel=call["id"])
@@ -124,6 +135,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="compile this folder's models")
     parser.add_argument("--random", type=int, metavar="SEED", help="compile random models of this seed")
     parser.add_argument("--models", type=int, default=10)
+    parser.add_argument("--unread", type=int, metavar="N", default=0, help="the N commonest forms without a rule")
     asked = parser.parse_args()
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     targets, reading, count = asked.target or list(TARGETS), Reading(), 0
@@ -150,6 +162,8 @@ def main() -> int:
         keep(asked.keep + seed, {target: row(*found) for target, found in of_targets.items()})
     print(f"{count} captures\n{reading.table()}")
     print("unread, by section and kind:", dict(reading.unread.most_common()))
+    for (section, form), times in reading.forms.most_common(asked.unread):
+        print(f"{times:6} {section:3} {form[:200]}")
     return bool(reading.false)
 
 

@@ -12,6 +12,7 @@ from second.texts import GraphTexts
 from second_reading import Reading, read_page
 
 WRAPPER = """
+class Runner:
     def call(self, args):
         arg0_1, arg1_1, arg2_1 = args
         buf0 = empty_strided_cuda((4, 8), (8, 1), torch.float32)
@@ -23,6 +24,7 @@ WRAPPER = """
         filled.run(buf3, 32, stream=raw_stream0)
         third.run(buf0, arg1_1, arg1_1, 32, stream=raw_stream0)
         add_.run(arg0_1, buf3, 32, stream=raw_stream0)
+        again.run(buf3, 32, stream=raw_stream0)
         return (buf2, buf3, )
 """
 BODIES = {
@@ -41,9 +43,10 @@ BODIES = {
         "tl.store(in_out_ptr0 + (x0), tmp2, xmask)",
     ),
     "filled": ("out_ptr0", "tmp0 = tl.full([1], 0.0, tl.float32)", "tl.store(out_ptr0 + (x0), tmp0, xmask)"),
+    "again": ("out_ptr0", "tmp0 = tl.full([1], 1.0, tl.float32)", "tl.store(out_ptr0 + (x0), tmp0, xmask)"),
     "third": (
         "in_ptr0, in_ptr1, out_ptr0",
-        "tmp0 = tl.load(in_ptr0 + (x0), xmask)",
+        "tmp0 = tl.load(in_ptr0 + (x0 + 0), xmask)",
         "tmp1 = tl.load(in_ptr1 + (x0), xmask)",
         "tmp2 = tmp0 * tmp1",
         "xindex = xoffset + tl.arange(0, XBLOCK)",
@@ -131,6 +134,8 @@ LIBRARY = "computed by a library's kernel"
 INLINED, FREE = "part of its consumers' loops; it never was a buffer", "op0 with op7: Not fused. "
 CHANGED = "`in_out_ptr0 + x0` on line @tmp0 = tl.load(in_out_ptr0@"
 STORED = "`out_ptr0 + x0` on line @out_ptr0 + (x0), tmp2@"
+FILLED = "`out_ptr0 + x0` on line @tl.store(out_ptr0 + (x0), tmp0, xmask)@"
+GIVEN = "`in_ptr0 + x0` on line @in_ptr0 + (x0 + 0)@"
 COS, EXP = _row("aten.cos.default", "cos"), _row("aten.exp.default", "exp", INLINED)
 MUL = _row("aten.mul.Tensor", "mul", INLINED)
 FUSED, READ, WRITTEN, ORDERED = "## 1. F\n", "## 2. R\n", "## 3. W\n", "## 4. O\n"
@@ -257,6 +262,24 @@ KINDS = {
         f"{WRITTEN}- `buf0`, the result of `aten.cos.default` (`cos`) (128 bytes): {STORED}. The graph returns it.",
         "and not buf0",
         f"{WRITTEN}- `buf0`, the result of `aten.cos.default` (`cos`) (128 bytes): {STORED}.",
+    ),
+    "S: what a later call overwrites": (
+        "filled",
+        f"{WRITTEN}- `buf3`, the result of `aten.full.default` (`zeros`) (128 bytes): {FILLED}. The graph returns it.",
+        "writes that memory again",
+        f"{WRITTEN}- `buf3`, the result of `aten.full.default` (`zeros`) (128 bytes): {FILLED}.",
+    ),
+    "who made what is read": (
+        "third",
+        f"{READ}- `buf0`, the result of `aten.mul.Tensor` (`mul`) (128 bytes): {GIVEN}.",
+        "has no line that can be mul",
+        f"{READ}- `buf0`, the result of `aten.cos.default` (`cos`) (128 bytes): {GIVEN}.",
+    ),
+    "a line that is another operation": (
+        "first",
+        "```\n# @tmp2 = tl_math.cos@: aten.exp.default (exp), m.py:1\n```",
+        "cannot be exp",
+        "```\n# @tmp2 = tl_math.cos@: aten.cos.default (cos), m.py:1\n```",
     ),
     "T: one pattern, two places": (
         "first",

@@ -238,10 +238,13 @@ def _holds(decision: dict, nodes: dict[str, Printed], fused: dict[str, set[str]]
         return _others_between(*names, nodes, fused) or _others_between(*names[::-1], nodes, fused)
     if code == "reversed":
         return bool(_after(names[1], nodes, fused) & set(names[0]))
-    if code == "other_order":
+    if code in ("other_order", "renamed", "unmatched"):
         # at the same places of loops that are the same it would be no obstacle
         reads = {one for one in second.accesses if ACCESS.match(one)["buffer"] in first.writes}
-        return bool(_follows(first, second, nodes)["handed"]) and not (reads and reads <= first.accesses)
+        alike = bool(reads) and reads <= first.accesses
+        later = {memory for node in nodes.values() for memory in node.mutated.values()}
+        handed = bool(_follows(first, second, nodes)["handed"]) and alike == (code != "other_order")
+        return handed and (code != "renamed" or buffers <= later)
     if code in ("library", "user_kernel"):
         users_own = any(node.computes == "UserDefinedTritonKernel" for node in (*first.nodes, *second.nodes))
         others = any(node.kind != "SchedulerNode" for node in (*first.nodes, *second.nodes))

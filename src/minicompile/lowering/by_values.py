@@ -29,7 +29,17 @@ MISSING = "missing"  # why a call is not verified of which the ties have nothing
 PARTIAL, SLICE = "partial", "slice"
 UNFINISHED = ("partial", "accumulated", "other")  # what of a node is not yet its result
 COPY = "aten.copy_.default"
-FILL = re.compile(r"aten\.(full|zeros|ones|fill|new_full|new_zeros|new_ones|zero|empty)")
+FILL = re.compile(r"aten\.(full|zeros|ones|fill|new_full|new_zeros|new_ones|zero|empty|scalar_tensor|lift_fresh)")
+CHOOSES = re.compile(  # each value of what these make is one that an operand has
+    r"aten\.(?:max|min|amax|amin|maximum|minimum|clamp\w*|where|relu|sort|cummax|cummin|median|nanmedian)\."
+)
+REDUCES = ("reduction", "scan", "sort")  # kinds of a loop's operations that have lines before their last
+HANDS_ON = (*REDUCES, "masked", "value_expr", "welford", "to_dtype")  # and such as have lines that hand a value on
+VALUE = re.compile(r"\b_?tmp\w+\b")
+ARITHMETIC = re.compile(  # what no load computes, though its values may be the operand's: a power of 1, a sum with 0
+    r"aten\.(?:add|sub|rsub|mul|div|pow|neg|abs|exp|log|sqrt|rsqrt|sum|mean|var|floor|ceil|round|trunc|sign|lerp|addcmul)\b"
+)
+REDUCED = re.compile(r"aten\.(?:any|all|amax|amin|argmax|argmin|sum|mean|prod|(?:max|min)\.d)")  # of few: one by one
 PARTS = (
     None,
     "partial",
@@ -118,11 +128,13 @@ class _Told:
         self.nodes = {node["name"]: node for node in graph["nodes"]}
         self.kernels = {kernel["name"]: kernel for kernel in graph["kernels"]}
         self._definitions = lowered["definitions"]
+        self._sources = {one["name"]: one["source"] for one in self._definitions}
         self._operations_of = {node["name"]: node["operations"] for node in lowered["scheduler_nodes"]}
         # a call has the place in the code at which it stands; one line may hold one call alone
         self._by_line = {(one["kernel"], one["line"]): one for one in self.ties["calls"] if one["line"] is not None}
         self._by_place = self._in_turn()
         self._proposed: dict[tuple[str, bool], dict[int, set[str]]] = {}
+        self._operations_at: dict[str, dict[int, list[tuple[str, dict]]]] = {}
         self._without_chance()
         verified = [one for one in self.ties["calls"] if one["status"] == "verified"]
         self._verified = {one["call"] for one in verified}
@@ -133,7 +145,7 @@ class _Told:
         self._stored_by: dict[str, set[str]] = defaultdict(set)
         for one in verified:
             for store in one["stores"]:
-                for name in store["nodes"] if not store["part"] else ():
+                for name in store["nodes"] if store["part"] in (None, "unrounded") else ():
                     self._stored_by[name].add(one["kind"])
         self._constant = {name for name, one in self.ties["nodes"].items() if one["where"] == "constant"}
         self._works = self._each_work()
@@ -150,27 +162,24 @@ class _Told:
         return found
 
     def _without_chance(self) -> None:
-        """Untie nodes of so few kinds of values that they may be another's by chance, but where they are meant.
+        """Untie nodes that have a line's or a memory's values by chance, but where they are meant.
 
-        A line is meant for one where Inductor wrote it for that; memory where a line of the call is; both where the
-        call is noted for what is no more than to fill memory.
+        Those are above all nodes of so few kinds of values that they may be another's. A line is meant for one where
+        Inductor wrote it for that; memory where a line of the call is; both where the call is noted for what is no more
+        than to fill memory.
         """
         for tied in self.ties["calls"]:
             for one in (*tied["lines"], *tied["stores"]):
                 one["part"] = one["part"] if one["part"] in PARTS else "other"
         few = {name for name, one in self.ties["nodes"].items() if one.get("few")}
-        if not few:
-            return
         stored: dict[str, set[str]] = defaultdict(set)
         by_call = {id(tied): call for call in self.graph["calls"] if (tied := self._tied(call)) is not None}
         for tied in self.ties["calls"]:
             call, meant = by_call.get(id(tied)), {*tied["reads"]}
+            if call is not None:
+                self._untie_lines(call, tied, few)
             for line in tied["lines"]:
-                written = self._written_for(call, line) if call is not None else []
-                line["nodes"] = [
-                    name for name in line["nodes"]
-                    if name not in few or name in written or (call is not None and self._fills(call, tied, name))
-                ]  # fmt: skip
+                line["nodes"] = [name for name in line["nodes"] if call is not None or name not in few]
                 meant |= {*line["nodes"]}
             for store in tied["stores"]:
                 store["nodes"] = [
@@ -185,6 +194,90 @@ class _Told:
             buffer["nodes"] = [
                 node for node in buffer["nodes"] if node not in few or node in stored[name] or node == buffer["input"]
             ]
+
+    def _untie_lines(self, call: Call, tied: dict, few: set[str]) -> None:
+        """Untie lines from nodes that they have the values of by chance, or that were found before they compute.
+
+        A node that is true or false, or chooses among values, a maximum say, has what others have: a line is its where
+        Inductor wrote it for that. Where it wrote a line for another, the line has a node's values only as far as it
+        hands on what such a line found, to a reduction say, or loads it; one that computes has them by chance.
+        """
+        loose = {name for name, node in self.nodes.items() if self._is_like_others(node)} - few
+        ends, held = self._ends(call, tied, few | loose), self._held_before(tied)
+        kinds, text = self._kinds(call), self._sources.get(call["kernel"], [])
+        loaded = {name for buffer in tied["reads"] for name in held.get(buffer, ([], None))[0]}
+        own = {name for line in tied["lines"] for name in self._written_for(call, line)}
+        known = own | loaded
+        values: dict[str, set[str]] = {}  # by name in the text, the nodes that it was found to be
+        for line in tied["lines"]:
+            number, written, kept = line["line"], self._written_for(call, line), list[str]()
+            name, _, given = text[number - 1].partition("=") if number <= len(text) else (line["name"], "", "")
+            # whether a number is 0 is another value
+            handed = set[str]().union(*(values.get(one, ()) for one in VALUE.findall(given) if "!=" not in given))
+            sources = {"load": self._there(call, number, held, loaded), "hands on": handed}
+            for node in line["nodes"]:
+                if node in self.nodes and self.nodes[node]["op"] == "placeholder" and node not in loaded:
+                    stays = False  # nobody gave it to the kernel
+                elif kinds.get(number) == "constant":  # a number is no operation's result by being equal to it
+                    stays = FILL.match(self._target(node)) is not None or self._fills(call, tied, node)
+                elif node in few:  # what fills memory may have no line of its own
+                    stays = number in ends.get(node, ()) or (number not in kinds and self._fills(call, tied, node))
+                elif number in ends.get(node, ()) or (node in written and node not in loose):
+                    stays = True
+                elif number not in kinds:
+                    stays = line["part"] != SLICE or node in handed or not VALUE.search(given)
+                elif node not in known | loose:  # it has no other line, nor has what is equal to it
+                    stays = kinds[number] != "computes" or not known.intersection(line["nodes"])
+                else:
+                    stays = node in sources.get(kinds[number], ())
+                kept += [node] if stays else []
+            line["nodes"] = kept
+            values |= {one: {*kept} for one in VALUE.findall(name)}
+
+    def _there(self, call: Call, line: int, held: dict, loaded: set[str]) -> set[str]:
+        """The nodes that are in the memory which a line loads, where that is known; else in any that the call reads."""
+        own = {buffer for _, one in self._operations_in(call)[line] if (buffer := one["buffer"]) in held}
+        return {name for buffer in own for name in held[buffer][0]} if own else loaded
+
+    def _is_like_others(self, node: Node) -> bool:
+        """Whether each value of a node is one that others have as well."""
+        return node["dtype"] == "bool" or CHOOSES.match(self._target(self._whole(node["name"]))) is not None
+
+    def _kinds(self, call: Call) -> dict[int, str]:
+        """What the lines do of which Inductor notes that: `constant`, `load`, `hands on` or `computes`."""
+        found = {}
+        for line, some in self._operations_in(call).items():
+            operations = {one["operation"] for _, one in some}
+            if operations == {"constant"}:
+                found[line] = "constant"
+            elif "load" in operations:
+                found[line] = "load"
+            elif operations:
+                hands_on = any(one.startswith((*MOVES, *HANDS_ON)) for one in operations)
+                found[line] = "hands on" if hands_on else "computes"
+        return found
+
+    def _ends(self, call: Call, tied: dict, names: set[str]) -> dict[str, set[int]]:
+        """By node, the lines that end what Inductor wrote for it: before them stand its parts and what prepares it.
+
+        What a kernel computes for several elements apart, or in several loops, ends as often; a reduction ends once.
+        """
+        lines: dict[str, dict[int, list[tuple[str, dict]]]] = defaultdict(dict)
+        for line in tied["lines"]:
+            for name in names.intersection(self._written_for(call, line)):
+                own, here = {name, *self._operations([name])}, self._operations_in(call)[line["line"]]
+                lines[name][line["line"]] = [(node, one) for node, one in here if one["producer"] in own]
+        found = {}
+        for name, some in lines.items():
+            kinds = {line: {(node, one["operation"]) for node, one in its} for line, its in some.items()}
+            whole = {line: {(node, one["name"]) for node, one in its} for line, its in some.items()}
+            last = max(some)
+            if REDUCED.match(self.nodes[name]["target"]) or any(kind.startswith(REDUCES) for _, kind in kinds[last]):
+                found[name] = {last}
+            else:
+                alike = {line for line in some if kinds[line] & kinds[last]}
+                found[name] = {line for line in alike if not whole[line] & whole.get(line + 1, set())}
+        return found
 
     def _fills(self, call: Call, tied: dict, name: str) -> bool:
         """Whether a call is noted for a node that it may well leave in memory without a line of its own."""
@@ -232,7 +325,10 @@ class _Told:
             **found,
             "finishes": [name for name in (*found["computes"], *found["again"]) if self._begun(name, call)],
             "reads": [self._stored(name, *held.get(name, ([], None))) for name in tied["reads"]],
-            "stores": [self._stored(one["buffer"], one["nodes"], one["part"]) for one in self._stores(call, tied)],
+            "stores": [
+                self._stored(one["buffer"], one["nodes"], one["part"], ended=self._is_gone(one, tied))
+                for one in self._stores(call, tied)
+            ],
             "in_place": tied["in_place"],
             "lines": self._lines(call, tied, self.kernels.get(call["kernel"])),
         }
@@ -245,7 +341,7 @@ class _Told:
             tied: what was found of it.
             known: operations that earlier calls compute.
         """
-        held = {buffer: names for buffer, (names, part) in self._held_before(tied).items() if part is None}
+        held = {buffer: names for buffer, (names, part) in self._held_before(tied).items() if part in WHOLE}
         loaded = {name for buffer in tied["reads"] for name in held.get(buffer, [])}
         lines = [one for one in tied["lines"] if one["nodes"]]
         here = self._in_text(call, tied, lines, loaded)
@@ -305,7 +401,7 @@ class _Told:
             ]
             if one["part"] not in WHOLE or not names:
                 continue
-            new = [name for name in names if name in tied["computes"]]
+            new = [name for name in names if name in tied["computes"] and name not in loaded]
             loads = self._proposals(call, loads=True).get(one["line"])
             if meant:
                 handed = [*meant]
@@ -315,7 +411,11 @@ class _Told:
             elif (
                 loads is not None
             ):  # what is in memory was not computed here, but for what the load itself is, a lookup
-                found += [name for name in new if {name, *self._operations([name])} & loads]
+                for name in new:
+                    whole = {
+                        one for one in (name, *self._operations([name])) if not ARITHMETIC.match(self._target(one))
+                    }
+                    found += [name] if whole & loads else []
             elif new:
                 found += self._meant(call, new)
             elif not one["first"] and not {*one["nodes"]} & loaded:
@@ -343,31 +443,39 @@ class _Told:
         into = self._seen(self.nodes[name]["inputs"][0])[0] if self._is_copy(name) else name
         return self.nodes[into]["op"] == "placeholder" and into not in tied["writes"]
 
+    def _target(self, name: str) -> str:
+        return self.nodes[name]["target"] if name in self.nodes else ""
+
     def _is_copy(self, name: str) -> bool:
-        return name in self.nodes and self.nodes[name]["target"] == COPY
+        return self._target(name) == COPY
 
     def _proposals(self, call: Call, *, loads: bool = False) -> dict[int, set[str]]:
+        """By line of a kernel's text, the ATen nodes that Inductor wrote it for; what loads or stores proposes none."""
         if (call["id"], loads) not in self._proposed:
-            self._proposed[call["id"], loads] = self._noted_lines(call, loads)
+            found = self._proposed[call["id"], loads] = defaultdict(set)
+            for line, operations in self._operations_in(call).items():
+                for _, one in operations:
+                    if one["operation"] == "load" if loads else self._computes(one):
+                        found[line].add(one["producer"])
         return self._proposed[call["id"], loads]
 
-    def _noted_lines(self, call: Call, loads: bool) -> dict[int, set[str]]:
-        """By line of a kernel's text, the ATen nodes that Inductor wrote it for; what loads or stores proposes none."""
-        found: dict[int, set[str]] = defaultdict(set)
-        for definition in self._definitions:
-            if definition["name"] != call["kernel"]:
-                continue
-            for index, node, name, _ in definition["operations"]:
-                for one in self._operations_of.get(node, ()) if node in call["scheduler_nodes"] else ():
-                    if one["name"] == name and (one["operation"] == "load" if loads else self._computes(one)):
-                        found[index + 1].add(one["producer"])
-        return found
+    def _operations_in(self, call: Call) -> dict[int, list[tuple[str, dict]]]:
+        """By line of a kernel's text, the operations of loops that it was written for, each with its scheduler node."""
+        if call["id"] not in self._operations_at:
+            found = self._operations_at[call["id"]] = defaultdict(list)
+            for definition in self._definitions:
+                for index, node, name, _ in definition["operations"] if definition["name"] == call["kernel"] else ():
+                    own = self._operations_of.get(node, ()) if node in call["scheduler_nodes"] else ()
+                    found[index + 1] += [(node, one) for one in own if one["name"] == name]
+        return self._operations_at[call["id"]]
 
     def _computes(self, operation: dict) -> bool:
         """Whether an operation of a loop is more than to move memory; a conversion is, where a node asks for it."""
         producer = self.nodes.get(operation["producer"])
         if operation["operation"] == "to_dtype":
             return producer is not None and CONVERTS.search(producer["target"]) is not None
+        if operation["operation"] == "value_expr":  # a position is no comparison of positions
+            return producer is not None and producer["dtype"] != "bool"
         return producer is not None and operation["operation"] not in MOVES
 
     def _held_before(self, tied: dict) -> dict[str, tuple[list[str], str | None]]:
@@ -458,24 +566,46 @@ class _Told:
             for one in tied["stores"]
         ]
 
-    def _stored(self, buffer: str, nodes: list[str], part: str | None) -> Stored:
+    def _stored(self, buffer: str, nodes: list[str], part: str | None, *, ended: bool = False) -> Stored:
         known = self.ties["buffers"].get(buffer, {})
-        return {"buffer": buffer, "nodes": nodes, "part": part, "returned": bool(known.get("returned"))}
+        return {"buffer": buffer, "nodes": nodes, "part": part, "returned": bool(known.get("returned")) and not ended}
+
+    def _is_gone(self, store: dict, tied: dict) -> bool:
+        """Whether a later call writes the memory that a call has written, so that this is not what is returned."""
+        known = self.ties["buffers"].get(store["buffer"])
+        later = [one for one in self.ties["calls"] if one["call"] > tied["call"]]
+        if any(over == store["buffer"] != new for one in later for new, over in one["in_place"]):
+            return True
+        if known is None or store["part"]:
+            return False
+        same = {
+            name for name, each in self.ties["buffers"].items()
+            if all(each[key] == known[key] for key in ("allocation", "bytes"))
+        }  # fmt: skip
+        # a library's call that changes its operand in place is known by what it leaves there
+        return any(same.intersection((*one["writes"], *(each["buffer"] for each in one["stores"]))) for one in later)
 
     def _lines(self, call: Call, tied: dict, kernel: Kernel | None) -> list[dict]:
         """The kernel's lines that have a node's values, by their numbers in the code pane.
 
-        Of several equal nodes the one is first that Inductor wrote the line for, or that it notes for the call.
+        Of several equal nodes the one is first that Inductor wrote the line for, or that is in the memory which the
+        line loads, or was computed last, or that Inductor notes for the call.
         """
         if kernel is None:
             return []
         held = self._held_before(tied)
         loaded = {name for buffer in tied["reads"] for name in held.get(buffer, ([], None))[0]}
-        found = []
+        found, loads, latest = [], self._proposals(call, loads=True), dict[str, None]()
         for one in tied["lines"]:
             first = self._written_for(call, one)
+            latest = {name: None for name in latest if name not in first} | dict.fromkeys(first)
+            there = self._there(call, one["line"], held, loaded) if one["line"] in loads else loaded
+            if not first and one["line"] in loads:
+                first = [name for name in one["nodes"] if name in there]
+            elif not first and one["part"] in WHOLE:
+                first = [name for name in reversed(latest) if name in one["nodes"]]
             # zeros are some elements of much: where a line is not all of a node, it was loaded or is meant to be
-            known = [name for name in one["nodes"] if name in self.nodes and (one["part"] != SLICE or name in loaded)]
+            known = [name for name in one["nodes"] if name in self.nodes and (one["part"] != SLICE or name in there)]
             names = dict.fromkeys([*first, *self._meant(call, known), *known])
             if names:
                 line = kernel["first"] + one["line"] - 1

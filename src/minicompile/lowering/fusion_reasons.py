@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from minicompile.lowering.captured import Coded
-from minicompile.lowering.panes.printed_text import dependencies
+from minicompile.lowering.panes.printed_text import accesses, dependencies
 
 DATA = Path(__file__).parent / "data/fusion_reasons.yaml"
 # what two nodes have to do with one another, the nearest first: the first that is so is told
@@ -41,6 +41,8 @@ class Given:
         self._reads: dict[str, list[dict]] = {}
         self._written: dict[str, list[dict]] = {}
         self._waits: dict[str, set[tuple[str, str]]] = {}
+        self._stores = {name: accesses(text, "writes") for name, text in texts.items()}
+        self._loads = {name: accesses(text, r"(?:un)?met_dependencies") for name, text in texts.items()}
         printed = {name: dependencies(texts.get(name, "")) for name in nodes}
         for one in printed.values():
             self._before |= one.changes
@@ -82,6 +84,10 @@ class Given:
         """The memory that a buffer lies in, by the name that it had before anything changed it."""
         return self.earlier(buffer)[-1]
 
+    def is_changed(self, buffer: str) -> bool:
+        """Whether some node changes in place the memory that a buffer is, which has another name afterwards."""
+        return buffer in self._before.values()
+
     def kinship(self, first: Iterable[str], second: Iterable[str]) -> dict[str, list[str]]:
         """The buffers that two sides have to do with one another, by how, as `KINSHIPS` has it.
 
@@ -109,21 +115,30 @@ class Given:
         return sorted(waited & {self.memory(buffer) for buffer in self.read(first)})
 
     def unlike(self, first: Iterable[str], second: Iterable[str]) -> bool:
-        """Whether the second side reads what the first writes otherwise than that writes it."""
+        """Whether the second side reads what the first writes otherwise than that writes it.
+
+        Either before anything was fused or in the end: in between, loops are put into another order.
+        """
+        first, second = list(first), list(second)
         made = {(one["buffer"], one["index"], *one["sizes"]) for name in first for one in self._written.get(name, ())}
         names = {buffer for buffer, *_ in made}
         reads = (one for name in second for one in self._reads.get(name, ()))
-        return any((one["buffer"], one["index"], *one["sizes"]) not in made for one in reads if one["buffer"] in names)
+        if any((one["buffer"], one["index"], *one["sizes"]) not in made for one in reads if one["buffer"] in names):
+            return True
+        written = set().union(*(self._stores.get(name, set()) for name in first))
+        loaded = set().union(*(self._loads.get(name, set()) for name in second))
+        return bool(written) and any(one not in written for one in loaded if one[0] in names)
 
 
 def reason(decision: dict, nodes: Mapping[str, dict], removed: set[str], given: Given | None = None) -> Coded:
     """Why a fusion was taken or refused.
 
     Inductor's last words decide. What it calls no shared data may be memory that both touch in loops of other shapes:
-    then what they were given says which, and how. Where its accesses did not match, the second may read what the first
-    writes in another order, or change in place what the first has still to read; and where it does neither, a third
-    changes in place what the first has written. For the elements of a kernel it takes those of its first node, which
-    with a template may be what the template takes in. What it calls extern may be a Triton kernel of the user's.
+    then what they were given says which, and how. Where its accesses did not match, the second may read what the
+    first writes in another order, or change in place what the first has still to read; and where it does neither, a
+    third changes in place what the first has written, or will change later what the first hands to the second. For
+    the elements of a kernel it takes those of its first node, which with a template may be what the template takes
+    in. What it calls extern may be a Triton kernel of the user's.
 
     Args:
         decision: `first`, `second`, `taken` and Inductor's own `reasons`.
@@ -157,6 +172,9 @@ def reason(decision: dict, nodes: Mapping[str, dict], removed: set[str], given: 
             return {"code": "changes_later", "buffers": found["changed"]}
         if not found["handed"]:  # the second reads it as a third has left it
             return {"code": "between"}
+        # Inductor looks for the read by the name that the memory has in the end, and for the write by its own
+        later = [buffer for buffer in found["handed"] if given.is_changed(buffer)]
+        return {"code": "renamed", "buffers": later} if later else {"code": "unmatched"}
     if code == "elements_differ" and any(_has(side[1:], nodes, "template") for side in (first, second)):
         return {"code": "prologue_counted"}
     if code == "library" and _has([*first, *second], nodes, "user_triton"):

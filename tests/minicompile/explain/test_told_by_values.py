@@ -343,3 +343,13 @@ def test_a_comparison_says_what_it_is_told_by(biased, language, said):
     noted = captured("conv_1d", "simulated").capture
     assert said not in described(diff_compiles(biased, biased), language)
     assert said in described(diff_compiles(biased, noted), language)
+
+
+def test_memory_in_which_is_looked_up_is_not_named_after_what_was_found_there():
+    kernel = "triton_per_fused__log_softmax_nll_loss_forward_1"
+    looked_up = call(kernel, 225, lines={44: ("gather", None)}, reads=["buf0"])
+    found = ties([looked_up], buffers(buf0=[]), line=["gather"])
+    told = page(with_ties("cross_entropy_train", "simulated", found, None), kernel)
+    read = next(line for line in told.splitlines() if line.startswith("- `buf0`"))
+    assert "by Inductor's notes the result of `aten.addmm.default` (`addmm`)" in read
+    assert "gather" not in read

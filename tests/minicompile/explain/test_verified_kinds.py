@@ -104,7 +104,7 @@ def told(model, kernel: str) -> tuple[str, dict[str, str]]:
         (biased, "triton_poi_fused_convolution_relu_", "computes, in this order: the rest of `convolution`, `relu`."),
         (biased, "triton_poi_fused_convolution_0", "computes nothing new; it moves `arg0_1`."),
         (scattered, "triton_poi_fused_zeros_", "computes, in this order: fill with one value."),
-        (scattered, "triton_poi_fused_add_exp", "computes, in this order: add, exponential, `index_put_`."),
+        (scattered, "triton_poi_fused_add_exp", "computes, in this order: exponential, add, `index_put_`."),
         (scattered, "triton_poi_fused_add_full", "computes, in this order: fill with one value."),
         (ranked, "triton_per_fused_gather_mul_sort_", "computes, in this order: sort, gather, multiply."),
         (ranked, "triton_poi_fused_flip_gather_sort_", "computes, in this order: gather."),

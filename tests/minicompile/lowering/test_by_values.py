@@ -117,6 +117,11 @@ def test_memory_that_another_call_wrote_since_holds_what_that_left():
         {"buffer": "arg0_1", "nodes": ["arg0_1"], "part": None, "returned": False},
     ]
     assert (one["values"]["computes"], other["values"]["computes"]) == (["full_default"], ["index_put"])
+    # what is overwritten is not what the graph returns
+    assert [each["values"]["stores"][0]["returned"] for each in (one, other)] == [False, True]
+    librarys = ties([first, {**second, "writes": []}], held, buffer=["full_default", "index_put"])
+    one = with_ties("index_add", "simulated", librarys)["graphs"][0]["calls"][0]
+    assert one["values"]["stores"][0]["returned"] is False
     taken_over = {**second, "reads": ["buf0"], "in_place": [["buf7", "arg0_1"]], "stores": []}
     third = call("triton_poi_fused_exp_index_add_new_zeros_1", 152, reads=["arg0_1"])
     capture = with_ties("index_add", "simulated", ties([first, {**taken_over, "line": 1}, third], held))
@@ -181,6 +186,83 @@ def test_what_may_be_equal_by_chance_is_tied_where_it_is_meant():
         [values] = [each["values"] for each in graph["calls"] if each["kernel"] == kernel]
         told[few] = values["computes"], values["stores"][0]["nodes"]
     assert told == {False: (["mul", "erf"], ["erf"]), True: (["mul"], [])}
+
+
+def test_a_line_is_no_node_that_has_its_values_by_chance():
+    """On these inputs no label is left out, so that `where` has the labels and `where_1` what `neg` has."""
+    kernel = "triton_per_fused__log_softmax_nll_loss_forward_1"
+    lines = {  # by line of the kernel's text: what it does, and which nodes have its values
+        32: ["where"],  # loads the labels, `primals_4`
+        36: ["ne"],
+        42: ["where"],
+        46: ["sub_1", "where_1"],  # subtracts
+        47: ["neg", "where_1"],  # negates
+        49: ["neg", "where_1"],  # chooses
+        50: ["neg", "where_1"],  # hands that on to a sum
+        54: ["ne", "neg"],  # divides
+        48: ["sum_2"],  # a zero, `full_default_1`
+    }
+    one = call(kernel, 225, lines={number: (names[0], None) for number, names in lines.items()}, reads=["buf0"])
+    for line in one["lines"]:
+        line["nodes"] = lines[line["line"]]
+    graph = with_ties("cross_entropy_train", "simulated", ties([one], buffers(buf0=["addmm"]), line=[]), None)[
+        "graphs"
+    ][0]
+    [first] = [each["first"] for each in graph["kernels"] if each["name"] == kernel]
+    [values] = [each["values"] for each in graph["calls"] if each["kernel"] == kernel]
+    told = {line["line"] - first + 1: line["nodes"] for line in values["lines"]}
+    assert told == {36: ["ne"], 42: ["where"], 46: ["sub_1"], 47: ["neg"], 49: ["where_1"], 50: ["where_1"]}
+    assert values["computes"] == ["ne", "where", "sub_1", "neg", "where_1"]
+
+
+def test_what_a_line_loads_is_named_after_the_memory():
+    kernel = "triton_per_fused__log_softmax_nll_loss_forward_1"
+    one = call(kernel, 225, lines={33: ("sub_1", None)}, reads=["buf0"])
+    one["lines"][0]["nodes"] = ["sub_tensor", "addmm"]
+    graph = with_ties("cross_entropy_train", "simulated", ties([one], buffers(buf0=["addmm"]), line=[]), None)[
+        "graphs"
+    ][0]
+    [values] = [each["values"] for each in graph["calls"] if each["kernel"] == kernel]
+    assert values["lines"][0]["nodes"] == ["addmm", "sub_tensor"]
+    assert not values["computes"]  # a difference with 0 is in no load
+
+
+def test_a_load_computes_a_look_up_and_no_arithmetic():
+    kernel = "triton_per_fused__log_softmax_nll_loss_forward_1"
+    one = call(kernel, 225, lines={33: ("sub_tensor", None)}, reads=["buf0"])
+    graph = with_ties("cross_entropy_train", "simulated", ties([one], buffers(buf0=[]), line=[]), None)["graphs"][0]
+    [values] = [each["values"] for each in graph["calls"] if each["kernel"] == kernel]
+    assert not values["computes"]
+
+
+def test_what_is_stored_before_it_is_rounded_was_written_to_memory():
+    first = call("triton_poi_fused_exp_index_add_new_zeros_1", 152, stores={"buf0": (["index_put"], "unrounded")})
+    capture = with_ties("index_add", "simulated", ties([first], buffers(buf0=["index_put"]), buffer=["index_put"]))
+    [node] = [one for one in capture["graphs"][0]["nodes"] if one["name"] == "index_put"]
+    assert (node["fate"], node.get("by")) == ("materialised", "values")
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_memory_that_a_call_takes_over_holds_no_longer_what_the_graph_returns(taken):
+    first = call("triton_poi_fused_new_zeros_0", 145, stores={"buf0": (["full_default"], None)})
+    second = refused("triton_poi_fused_exp_index_add_new_zeros_1", 152, "time")
+    second["in_place"] = [["buf7", "buf0"]] if taken else []
+    held = buffers(buf0=["full_default"], returned=["buf0"])
+    capture = with_ties("index_add", "simulated", ties([first, second], held, buffer=["full_default"]))
+    [store] = capture["graphs"][0]["calls"][0]["values"]["stores"]
+    assert store["returned"] is not taken
+
+
+@pytest.mark.parametrize(("few", "left"), [(True, [40]), (False, [38, 39, 40])])
+def test_a_sum_of_few_kinds_of_values_is_tied_to_its_last_line_alone(few, left):
+    kernel = "triton_per_fused__log_softmax_nll_loss_forward_1"
+    one = call(kernel, 225, lines=dict.fromkeys((38, 39, 40), ("sum_2", None)), reads=["buf0"])
+    found = ties([one], buffers(buf0=["addmm"]), line=["sum_2"])
+    found["nodes"]["sum_2"]["few"] = few
+    graph = with_ties("cross_entropy_train", "simulated", found, None)["graphs"][0]
+    [first] = [each["first"] for each in graph["kernels"] if each["name"] == kernel]
+    [values] = [each["values"] for each in graph["calls"] if each["kernel"] == kernel]
+    assert [line["line"] - first + 1 for line in values["lines"]] == left
 
 
 @pytest.mark.parametrize("part", ["unrounded", "repeated", "of a kind that came later"])

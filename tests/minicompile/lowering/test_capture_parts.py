@@ -239,8 +239,8 @@ def test_blocks_that_do_not_fit_a_reductions_rows_are_no_blocks_that_two_kernels
 def test_every_code_of_a_fusion_has_a_sentence_of_its_own(language):
     wording = Wording(language)
     codes = [{"code": code} for code in dict.fromkeys(code for _, code in reason_codes())]
-    named = ("taken_removed", *KINSHIPS, "waits", "changes_later")
-    codes += [{"code": code} for code in ("taken", "ungiven", "prologue_counted")]
+    named = ("taken_removed", *KINSHIPS, "waits", "changes_later", "renamed")
+    codes += [{"code": code} for code in ("taken", "ungiven", "unmatched", "prologue_counted")]
     codes += [{"code": code, "buffers": ["buf7"]} for code in named]
     said = [wording.fusion(coded) for coded in [*codes, {"code": "own_words", "reason": "because"}]]
     assert len(set(said)) == len(said)

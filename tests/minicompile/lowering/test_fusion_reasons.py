@@ -129,6 +129,26 @@ def test_who_changes_a_memory_twice_is_led_back_step_by_step():
     assert why("makes", "reads", NOT_MATCHED) == {"code": "between"}
 
 
+@pytest.mark.parametrize(("changed", "index", "expected"), [
+    ("buf0", "c0", {"code": "renamed", "buffers": ["buf0"]}),
+    ("x", "c0", {"code": "unmatched"}),
+    ("buf0", "c0 + 1", {"code": "other_order"}),
+])  # fmt: skip
+def test_what_is_read_as_it_was_written_is_not_said_to_be_read_in_another_order(changed, index, expected):
+    nodes = {
+        "makes": node({"x": "c0"}, ["buf0"]),
+        "reads": node({"buf0": index}, ["buf1"]),
+        "adds": node({changed: "*", "buf1": "c0"}, ["buf2"]),
+    }
+    texts = {
+        "makes": printed("makes", outputs={"buf0": None}, depends=""),
+        "reads": printed("reads", outputs={"buf1": None}, depends=f"MemoryDep('buf0', {index}, {{c0: 4}})"),
+        "adds": printed("adds", outputs={"buf2": changed}, depends=f"StarDep(name='{changed}', mode='atomic_add')"),
+    }
+    decision = {"first": ["makes"], "second": ["reads"], "taken": False, "reasons": [NOT_MATCHED]}
+    assert reason(decision, nodes, set(), Given(nodes, texts)) == expected
+
+
 def test_what_a_length_follows_from_is_not_read_and_a_table_that_a_loop_searches_is():
     nodes = {name: node({"found": "*", "table": "*"}, [f"buf_{name}"]) for name in ("a", "b")}
     text = (

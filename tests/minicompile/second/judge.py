@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from second import lines
+from second.memory import Memory
 from second.operations import MADE, SCANS, SIGNS, may_be, operation_of, unnamed
 from second.reasons import reason
 from second.sentences import Sentence, sentences
@@ -31,6 +33,10 @@ ARITHMETIC = re.compile(r"tmp\w+ [-+*/] tmp|(?:libdevice|tl_math)\.\w+\(|\.(?:ex
 REDUCES = re.compile(
     r"tl\.(?:sum|max|min|reduce|associative_scan)\(|triton_helpers\.(?:max2|min2|any|prod|welford"
     r"|sort\w*|\w*index|promote_to)\(|vec_reduce_all"
+)
+POSITION = re.compile(  # of what is largest or least; a row of a few elements is compared one by one
+    r"_with_index|helpers\.\w*index|arg(?:max|min)|IndexValue"
+    r"|(?s:(tmp\d+) = tl\.full\([^)]*\], \d+, tl\.int64\).*= tl\.where\(\w+, \w+, \1\))"
 )
 BY_TYPE = {
     "sum": r"sum|\+|welford",
@@ -89,6 +95,50 @@ class Page:
         place = self.kernel.parameters.index(pointer)
         return self.call.arguments[place] if place < len(self.call.arguments) else None
 
+    def passed(self, pointer: str) -> Memory | None:
+        """The memory that a parameter has in this call, where the wrapper was run."""
+        ran, call = self.texts.ran, self.call
+        if not ran or not self.kernel or not call or pointer not in self.kernel.parameters:
+            return None
+        here = [one for one in ran.calls if one.line == call.line and one.name == call.kernel]
+        place = self.kernel.parameters.index(pointer)
+        return here[0].given[place] if len(here) == 1 and place < len(here[0].given) else None
+
+    def made(self, pointer: str, name: str) -> str | None:
+        """Whether who wrote last what a parameter is given can have made a node, or what it is a view of."""
+        place, node = self.passed(pointer), self.texts.nodes.get(self._origin_of(name))
+        if place is None or node is None or not self.call:
+            return None
+        maker = self.texts.maker(place, self.call.line)
+        if maker is None:
+            return "" if node.target == "placeholder" else None
+        if node.target == "placeholder":
+            mine = self.texts.place(node.name)
+            copied = mine is not None and any(
+                one is not None and one.allocation == mine.allocation for one in maker.given
+            )
+            return None if copied else f"{maker.name} on line {maker.line} has written {pointer} before"
+        kernel = self.texts.kernels.get(maker.name)
+        if node.base not in SIGNS or (kernel is None and node.base not in maker.name):
+            return None
+        if node.base.startswith(
+            ("gather", "index", "embedding", "triton_kernel")
+        ):  # which this kernel may do itself as it loads
+            return None
+        if kernel is None or any(may_be(node.base, text) for text in kernel.text.split("\n") if "_meta=" not in text):
+            return ""
+        return f"{maker.name}, which made it on line {maker.line}, has no line that can be {node.name}"
+
+    def _origin_of(self, name: str) -> str:
+        """What a node is a view or a copy of, or one of several results of."""
+        node, seen = self.texts.nodes.get(name), set()
+        while node and node.base in VIEWS | {"clone", "copy_", "copy"} and node.operands and node.name not in seen:
+            seen.add(node.name)
+            node = self.texts.nodes[
+                node.operands[1 if node.base in ("copy_", "copy") and len(node.operands) > 1 else 0]
+            ]
+        return node.name if node else name
+
     def judged(self) -> list[Finding]:
         """What became of each sentence."""
         made = [self._judge(one) for one in self.sentences]
@@ -137,9 +187,7 @@ class Page:
             return None
         if any(step in ("max", "min") for step in steps):
             some = [base for base in steps if base in ("max", "min")]
-            if "and its position" in match[1] and not re.search(
-                r"_with_index|helpers\.\w*index|arg(?:max|min)|IndexValue", self.kernel.text
-            ):
+            if "and its position" in match[1] and not POSITION.search(self.kernel.text):
                 return f"nothing in the kernel's text finds the position of the {some[0]}imum"
         if cause := self._moves_only(set(steps)):
             return cause
@@ -152,8 +200,8 @@ class Page:
         return self._order(steps)
 
     def _no_line(self, base: str) -> str:
-        lines = self.kernel.text.split("\n")
-        if base in SIGNS and not any(may_be(base, text) for text in lines if "_meta=" not in text and text):
+        texts = self.kernel.text.split("\n")
+        if base in SIGNS and not any(may_be(base, text) for text in texts if "_meta=" not in text and text):
             return f"no line of the kernel's text can be `{base}`"
         return ""
 
@@ -211,20 +259,24 @@ class Page:
     def _order(self, steps: list[str]) -> str | None:
         if "[&]" in self.kernel.text or not all(base in SIGNS for base in steps):
             return "" if len(steps) < 2 else None
-        lines = self.kernel.statements
-        found = {base: [one for one in lines if may_be(base, one.text) and _is_value(one)] for base in set(steps)}
+        texts, judged = self.kernel.statements, ""
+        found = {base: [one for one in texts if may_be(base, one.text) and _is_value(one)] for base in set(steps)}
         for place, later in enumerate(steps):
-            for earlier in steps[:place]:
+            for earlier in dict.fromkeys(steps[:place]):
                 pairs = [(a, b) for a in found[earlier] for b in found[later] if a is not b]
                 if (
                     earlier == later
                     or not pairs
                     or {one.number for one in found[earlier]} & {one.number for one in found[later]}
+                    or later in steps[: steps.index(earlier)]
                 ):
                     continue
                 if all(b.number in a.before for a, b in pairs):
-                    return f"each line that can be `{earlier}` needs one that can be `{later}`"
-        return ""
+                    if not any("load(" not in b.text for _, b in pairs):
+                        judged = None  # to look up and then compute is to compute and then look up
+                    else:
+                        return f"each line that can be `{earlier}` needs one that can be `{later}`"
+        return judged
 
     def exhaustive(self, one: Sentence, match: re.Match) -> str | None:
         """How many operations: as many as the table has rows, and no line is left that none of them computes."""
@@ -236,7 +288,8 @@ class Page:
         """That it computes nothing: no line computes with values, and no constant is stored."""
         if not self.kernel:
             return None
-        found = next((text.strip() for text in self._values().split("\n") if ARITHMETIC.search(text)), None)
+        values = [re.sub(r"load\w*\(.*", "load", text) for text in self._values().split("\n")]  # an index is none
+        found = next((text.strip() for text in values if ARITHMETIC.search(text)), None)
         if found and "ATen operation's that it did not load" not in one.text:
             return f"the kernel has {found}"
         if not self.kernel.loaded and self.kernel.stored and "only fills memory" not in self.text:
@@ -361,7 +414,7 @@ class Page:
         for name in CODE.findall(match[1]):
             if name not in self.texts.nodes:
                 continue
-            if all(self._constant(root) for root in self._roots(name)):
+            if all(self.texts.constant(root) for root in self._roots(name)):
                 continue
             if any(self._library_made(root) for root in self._roots(name)):
                 continue
@@ -384,11 +437,6 @@ class Page:
         given = self.call.arguments if self.call and base not in (None, "placeholder") else []
         made = [rf"\s+{name} = extern_kernels\.{base}\(" for name in given if BUFFER.fullmatch(name)]
         return any(re.match(one, text) for one in made for text in self.texts.wrapper)
-
-    def _constant(self, name: str) -> bool:
-        """Whether a node follows from no input, so that it may be in the text as an index."""
-        node = self.texts.nodes.get(name)
-        return node is None or (node.target != "placeholder" and all(self._constant(one) for one in node.operands))
 
     def _descends(self, name: str, known: set[str]) -> bool:
         """Whether something that the kernel computes has a view as operand, through other views."""
@@ -429,20 +477,40 @@ class Page:
         buffer, what, size = match[1], match[2], match[3]
         read = one.section == 2
         touched = self.kernel.loaded if read else self.kernel.stored
-        for pointer, lines in re.findall(r"`(\w+)(?: \+ [^`]*)?` on lines? ([\d, ]*\d)", one.text):
+        for pointer, places in re.findall(r"`(\w+)(?: \+ [^`]*)?` on lines? ([\d, ]*\d)", one.text):
             if not POINTER.fullmatch(pointer):
                 continue
-            for line in lines.split(", "):
+            for line in places.split(", "):
                 if int(line) not in touched.get(pointer, []):
                     return f"line {line} does not {'read' if read else 'write'} {pointer}: {self._at(int(line))}"
             given = self.given(pointer)
+            place, named = self.passed(pointer), self.texts.place(buffer)
+            if place is not None and named is not None and place.allocation != named.allocation:
+                return f"the wrapper passes {given} as {pointer}, which is other memory than {buffer}"
             if given and given not in self.texts.memory(buffer) and not self._view_of(given, buffer):
                 return f"the wrapper passes {given} as {pointer}"
+            named_node = re.match(r"the result of `[^`]*` \(`(\w+)`\)", what)
+            if read and named_node and (cause := self.made(pointer, named_node[1])):
+                return cause
         if size and (known := self._bytes(buffer)) is not None and int(size.replace(",", "")) != known:
             return f"{buffer} has {known} bytes"
         if "eturns it" in one.text and not self._returned(buffer):
             return f"the wrapper returns {', '.join(sorted(self.texts.returned))}, and not {buffer}"
+        if "eturns it" in one.text and (line := self._written_again(buffer)):
+            return f"line {line} writes that memory again before it is returned"
         return self._holds(buffer, what)
+
+    def _written_again(self, buffer: str) -> int | None:
+        """The line of a later call that writes the same elements of a buffer's memory; 0 for none."""
+        ran, place = self.texts.ran, self.texts.place(buffer)
+        if not ran or place is None or not self.call:
+            return None
+        later = [one for one in ran.calls if one.line > self.call.line]
+        for one in later:
+            for each in self.texts.written(one):
+                if each.allocation == place.allocation and (each.offset, each.size) == (place.offset, place.size):
+                    return one.line
+        return 0
 
     def _at(self, line: int) -> str:
         return self.kernel.lines.get(line, "").strip()
@@ -464,6 +532,9 @@ class Page:
         return product
 
     def _returned(self, buffer: str) -> bool:
+        ran, place = self.texts.ran, self.texts.place(buffer)
+        if ran and place is not None:
+            return place.allocation in {one.allocation for one in ran.returned}
         names = self.texts.memory(buffer)
         names = names | {alias for name in names for alias in self.texts.alias_of_view(name)}
         returned = self.texts.returned
@@ -476,6 +547,8 @@ class Page:
         if what.startswith("an input of the graph"):
             node = self.texts.nodes.get(buffer)
             return "" if node and node.target == "placeholder" else f"{buffer} is no input of the graph"
+        if what.startswith("in which no ATen operation's values were found"):
+            return ""
         match = re.match(r"the result of `([^`]*)` \(`(\w+)`\)(?=, as `(\w+)`)?", what)
         node = self.texts.nodes.get(match[3] or match[2]) if match else None
         if not node:
@@ -553,27 +626,22 @@ class Page:
     def on_its_lines(self, one: Sentence, match: re.Match) -> str | None:
         """What is told of lines that are named: each has what the sentence quotes."""
         lines = [int(number) for number in re.findall(r"\d+", match[1])]
+        launcher = re.match(r"Inductor's (\w+) launcher: ", one.text)
+        if self.kernel and launcher and all(line in self.kernel.lines for line in lines):
+            wrong = [line for line in lines if f".{launcher[1]}(" not in self.kernel.lines[line]]
+            return f"line {wrong[0]} is {self._at(wrong[0])}" if wrong else ""
         if not self.kernel or one.section not in (2, 4) or not all(line in self.kernel.lines for line in lines):
             return None
         quoted = [text for text in CODE.findall(one.text) if re.fullmatch(r"[\w.]+", text)]
         wrong = [(text, line) for text in quoted for line in lines if text not in self.kernel.lines[line]]
         return f"line {wrong[0][1]} has no {wrong[0][0]}: {self._at(wrong[0][1])}" if wrong else "" if quoted else None
 
-    def line_reads(self, one: Sentence, match: re.Match) -> str | None:
-        """`N: ... reads BUFFER[...]` beside a line: it has a pointer at which the wrapper passes that buffer."""
-        line, does, buffer = int(match[1]), match[2], match[3]
-        if not self.kernel or line not in self.kernel.lines:
+    def line(self, one: Sentence, match: re.Match) -> str | None:
+        """A comment beside a line; what Inductor wrote it for, where notes tell that, no text of a line can show."""
+        if not self.kernel:
             return None
-        touched = self.kernel.loaded if does == "reads" else self.kernel.stored
-        pointers = [pointer for pointer, lines in touched.items() if line in lines]
-        if not pointers:
-            return None if "local_buffer" in self._at(line) else f"the line {does} no pointer: {self._at(line)}"
-        given = [one for pointer in pointers if (one := self.given(pointer))]
-        if not given:
-            return None
-        if any(one in self.texts.memory(buffer) or self._view_of(one, buffer) for one in given):
-            return ""
-        return f"the wrapper passes {', '.join(given)} there"
+        noted = "that it was written for" in self.text
+        return lines.judge(self.texts, self.kernel, self.given, self.made, one.text, noted=noted)
 
     def reached(self, one: Sentence, match: re.Match) -> str | None:
         """The bytes that loads and stores reach: no more than the buffers have that the wrapper passes for them."""
@@ -590,6 +658,127 @@ class Page:
             if told > sum(sizes.values()):
                 return f"{', '.join(sizes)} have {sum(sizes.values())} bytes"
         return ""
+
+    def bounds(self, one: Sentence, match: re.Match) -> str | None:
+        """Bounds on bytes: no more than the buffers have that the wrapper passes."""
+        read, written = (int(text.replace(",", "")) for text in match.groups())
+        return self.reached(one, re.match(r"(\d+) (\d+) (\d+)", f"{read} {written} {read + written}"))
+
+    def simulated(self, one: Sentence, match: re.Match) -> str | None:
+        """That nothing has run: said where the page's head says it."""
+        return (
+            "" if "simulated target" in self.sentences[0].text + self.sentences[1].text else "the head says otherwise"
+        )
+
+    def verified(self, one: Sentence, match: re.Match) -> str | None:
+        """Of how many calls of kernels a page tells."""
+        said, total = int((match[1] or "1").replace(",", "")), self.texts.calls_of_all
+        if total is None:
+            return None
+        return "" if said == total else f"the wrappers have {total} calls of kernels"
+
+    def some_verified(self, one: Sentence, match: re.Match) -> str | None:
+        """Of how many calls of kernels not all are told as verified."""
+        held, said, total = int(match[1].replace(",", "")), int(match[2].replace(",", "")), self.texts.calls_of_all
+        if total is None:
+            return None
+        return "" if said == total and held < said else f"the wrappers have {total} calls of kernels"
+
+    def numbered(self, one: Sentence, match: re.Match) -> str | None:
+        """That each comment has its line's number: the code below the comments is the kernel's text, line by line."""
+        if not self.kernel:
+            return None
+        code = re.search(r"```\w+\n(.*)\n```", self.text, re.S)
+        told, number = {}, None
+        for text in code[1].split("\n") if code else []:
+            if begun := re.match(r"\s*(?:#|//) (\d+)(?:: |$)", text):
+                number = int(begun[1])
+            elif number is not None:
+                told[number], number = text.strip(), None
+            elif ended := re.match(r"(.*?)  (?:#|//) (\d+)$", text):
+                told[int(ended[2])] = ended[1].strip()
+        lines = {line: text.strip() for line, text in self.kernel.lines.items() if text.strip()}
+        wrong = [line for line, text in told.items() if lines.get(line) != text]
+        return f"line {wrong[0]} is {lines.get(wrong[0])}" if wrong else "" if told else None
+
+    def counts_differ(self, one: Sentence, match: re.Match) -> str | None:
+        """Loops that differ in their numbers of elements, rows or lengths: those that were printed do."""
+        for pair in match[1].split("; "):
+            sides = [re.findall(r"op\d+", side) for side in pair.split(" with ")]
+            loops = [{loop for name in side for loop in self._loops(name)} for side in sides]
+            if not all(loops):
+                return None
+            if len(loops[0]) == 1 and loops[0] == loops[1]:
+                return f"both sides have loops of {min(loops[0])}"
+        return ""
+
+    def _loops(self, name: str) -> set[str]:
+        """The number of rows and their length of an operation's loops, before and after fusion."""
+        found = [one.get(name, {}).get("loops", set()) for one in (self.texts.operations, self.texts.merged)]
+        return found[0] | found[1]
+
+    def some_elements(self, one: Sentence, match: re.Match) -> str | None:
+        """Operations of which lines compute a part: each has a line."""
+        found = [self._target(name) for name in CODE.findall(match[1])]
+        known = [base for base in found if base in SIGNS]
+        if not self.kernel or not known:
+            return None
+        return next((cause for base in known if (cause := self._no_line(base))), "")
+
+    def joined(self, one: Sentence, match: re.Match) -> str | None:
+        """A fusion that was made, over buffers: each side touches each of them."""
+        told, texts = [re.findall(r"op\d+", side) for side in match.groups()[:2]], self.texts
+        if not all(name in texts.operations for side in told for name in side):
+            return None
+        for buffer in CODE.findall(match[3]):
+            for side in told:
+                touched = {
+                    name for each in side for kind in ("reads", "writes") for dep in texts.operations[each][kind]
+                    for name in re.findall(r"Dep\((?:name=)?'(\w+)'", dep)
+                }  # fmt: skip
+                touched |= texts.met(side)
+                if not texts.memory(buffer) & {other for name in touched for other in texts.memory(name)}:
+                    return f"{', '.join(side)} does not touch {buffer}"
+        return ""
+
+    def listed(self, one: Sentence, match: re.Match) -> str | None:
+        """How many operations were found: as many as the table has rows."""
+        count = 1 if match[1] == "one" else int(match[1].replace(",", ""))
+        return "" if count == len(self.rows) else f"the table has {len(self.rows)} rows"
+
+    def apart(self, one: Sentence, match: re.Match) -> str | None:
+        """What the operations would move apart, against what the kernel moves."""
+        count, apart, more = (int(text.replace(",", "")) for text in match.groups())
+        if count != len(self.rows):
+            return f"the table has {len(self.rows)} rows"
+        moved = re.search(r"it moves ([\d,]+) bytes", self.text)
+        if not moved:
+            return None
+        return "" if apart - more == int(moved[1].replace(",", "")) else f"{apart} less {more} is not {moved[1]}"
+
+    def all_stored(self, one: Sentence, match: re.Match) -> str | None:
+        """That each result is stored: so the table says."""
+        stored = ("written to memory", "begun by", "computed by", "a view", "an input", "By Inductor's notes: written")
+        other = [name for name, cells in self.rows.items() if not re.match("|".join(stored), cells[4].replace("`", ""))]
+        other = [name for name in other if "written to memory" not in self.rows[name][4]]
+        return f"{other[0]}: {self.rows[other[0]][4]}" if other else ""
+
+    def eager(self, one: Sentence, match: re.Match) -> str | None:
+        """The bytes of what eager hands from one call to another."""
+        nodes = [self.texts.nodes.get(name) for name in CODE.findall(match[1])]
+        if any(node is None or node.elements is None or node.dtype not in ITEM_BYTES for node in nodes):
+            return None
+        total = sum(node.elements * ITEM_BYTES[node.dtype] for node in nodes)
+        return "" if total == int(match[2].replace(",", "")) else f"they have {total} bytes"
+
+    def notes_of_bounds(self, one: Sentence, match: re.Match) -> str | None:
+        """That figures are bounds: they are told as such."""
+        return "" if "reach at most" in self.text else "they are not told as bounds"
+
+    def moved(self, one: Sentence, match: re.Match) -> str | None:
+        """What a kernel moves and does not compute: it is in the graph, and something is loaded."""
+        names = [name for name in CODE.findall(match[1]) if name not in self.texts.nodes]
+        return f"the graph has no {names[0]}" if names else "" if self.kernel and self.kernel.loaded else None
 
     def together(self, one: Sentence, match: re.Match) -> str | None:
         """The sum of the bytes of section 5's table."""
@@ -647,6 +836,8 @@ FORMS: list[tuple[re.Pattern, Rule]] = [
         (r"^This kernel computes nothing new", Page.no_operation),
         (r"a Triton kernel of the user's own, and Inductor only calls it, for (.*)\.$", Page.only_calls),
         (r"^Views, which change indices and cost no code: (.*)\.$", Page.views),
+        (r"^(op\d+.*?): Not fused; they have different numbers of elements", Page.counts_differ),
+        (r"^(op\d+.*?): Not fused; both run along rows, .* differ in number or length", Page.counts_differ),
         (r"^(op\d+.*?): (Not fused.*)$", Page.refused),
         (r"^`(\w+)` on line (\d+): (.*)\.$", Page.elsewhere),
         (r"^`(\w+)`, (.*?)(?: \(([\d,]+) bytes?\))?: `\w+.*?` on lines? ", Page.access),
@@ -657,12 +848,31 @@ FORMS: list[tuple[re.Pattern, Rule]] = [
         (r"^[A-Z].*: `(\w+)` in op\d+", Page.reduction),
         (r" put (.*) in the place of ", Page.pattern),
         (r"^\d+: (\w+ptr\d*) is (\w+)", Page.parameter),
-        (r"^(\d+): .*\b(reads|writes) (\w+)\[", Page.line_reads),
+        (r"^\d+: ", Page.line),
         (r"\(lines? ([\d, ]+)\)\.$", Page.on_its_lines),
         (
             r"^The kernel's loads reach ([\d,]+) bytes of memory and its stores ([\d,]+), each .* moves ([\d,]+)",
             Page.reached,
         ),
+        (r"^The kernel's loads reach at most ([\d,]+) bytes of memory and its stores at most ([\d,]+),", Page.bounds),
+        (r"^These are bounds: ", Page.notes_of_bounds),
+        (r"^\*\*Simulated target\.\*\*|^This code was written for hardware", Page.simulated),
+        (r"^What is told of its (?:([\d,]+) kernels' calls|one kernel) is verified by values", Page.verified),
+        (r"^What is told of ([\d,]+) of ([\d,]+) calls of kernels is verified by values", Page.some_verified),
+        (r"^Each comment gives the line's number", Page.numbered),
+        (r"^Lines of it compute some elements each of (.*)\.$", Page.some_elements),
+        (r"^It also does a part of (.*)\.$", Page.some_elements),
+        (r"^It computes a part of (.*)\.$", Page.some_elements),
+        (r"^It also computes (.*), whose values were found in no line\.$", Page.some_elements),
+        (r"^It moves (.*), which it does not compute\.$", Page.moved),
+        (r"^((?:op\d+, )*op\d+) with ((?:op\d+, )*op\d+), over (.*)\.$", Page.joined),
+        (r"^In this kernel ([\d,]+|one) operations? (?:were|was) found", Page.listed),
+        (
+            r"^Were each of the ([\d,]+) operations a kernel of its own, .* would move ([\d,]+) bytes: ([\d,]+) more",
+            Page.apart,
+        ),
+        (r"^Nothing: each result of this kernel's operations is stored as a whole", Page.all_stored),
+        (r"^Eager PyTorch runs the calls .* is in memory there: (.*), ([\d,]+) bytes?\.$", Page.eager),
         (r"^(?:Together they|Those whose bytes are known) have ([\d,]+) bytes?\.", Page.together),
         (
             r"^\| `[^|]*` \| `\w+` \|[^|]*\| .* \|",

@@ -17,7 +17,7 @@ BY_INDEX = r"load\w*\(\w+ \+ .*?tmp|ptr\d*\[.*?tmp|" + CHOSEN
 EXPONENTIAL = r"exp"
 SIGNS = {
     "add": ADDED,
-    "sub": r" - |\bfn?ma\w*\(|fmadd|fmsub| \+ -|\^",
+    "sub": r"isnan.*isinf.*\* 0|nan.*inf.*\* 0| - |\bfn?ma\w*\(|fmadd|fmsub| \+ -|\(-1\)\*|\^",
     "rsub": r" - |\bfn?ma\w*\(| \+ ",
     "mul": TIMES,
     "div": DIVIDED,
@@ -39,7 +39,7 @@ SIGNS = {
     "erf": r"erf",
     "sigmoid": r"sigmoid|exp|decltype\(\w+\)\(1\)",
     "relu": LARGEST,
-    "abs": r"abs\(|abs<",
+    "abs": r"abs\(|abs<|where\(",  # of integers
     "floor": r"floor",
     "ceil": r"ceil",
     "round": r"round|nearbyint|rint",
@@ -51,14 +51,14 @@ SIGNS = {
     "clamp": LARGEST + "|" + LEAST,
     "amax": LARGEST + r"|\|",
     "amin": LEAST + "|&",
-    "argmax": r"max|argmax|IndexValue",
-    "argmin": r"min|argmin|IndexValue",
+    "argmax": r"max|argmax|IndexValue|" + CHOSEN,  # a row of a few elements is compared one by one
+    "argmin": r"min|argmin|IndexValue|" + CHOSEN,
     "where": CHOSEN,
     "eq": r"==",
     "ne": r"!=|~|\^",
-    "lt": r" < ",
+    "lt": r" < | > ",
     "le": r" <= ",
-    "gt": r" > ",
+    "gt": r" > | < ",  # 0 < x is x > 0
     "ge": r" >= ",
     "logical_not": r"~|= !|== 0|not",
     "logical_and": r"&",
@@ -85,9 +85,30 @@ SIGNS = {
     "gather": BY_INDEX,
     "index": BY_INDEX + r"|load|\w+ptr\d*\[",
     "embedding": BY_INDEX + r"|load",
+    "isnan": r"isnan|!=",
+    "isinf": r"isinf|==",
+    "sign": r" < | - |sign",
+    "var": r"welford|sum\w*\(| \+ |/",
+    "cat": CHOSEN + r"|load|store|tl\.full",
+    "slice_scatter": CHOSEN + r"|load",
+    "select_scatter": CHOSEN + r"|load",
+    "constant_pad_nd": CHOSEN + r"|load|masked|tl\.full",
+    "_unsafe_masked_index_put_accumulate": r"atomic|store",
     "triton_kernel_wrapper_mutation": r"(?!)",
     "triton_kernel_wrapper_functional": r"(?!)",
     "flex_attention": r"tl\.dot|gemm|flex",
+}
+# operations of several results, told by their parts
+SEVERAL = {
+    "var_mean": SIGNS["var_mean"],
+    "max": LARGEST + "|" + CHOSEN,
+    "min": LEAST + "|" + CHOSEN,
+    "sort": r"sort",
+    "cummax": r"scan",
+    "cummin": r"scan",
+    "prepare_softmax_online": r"exp|max|online|sum\w*\(| \+ ",
+    "native_layer_norm": r"welford|sum\w*\(|sqrt| - | \* ",
+    "topk": r"sort",
 }
 WORDS = {
     "maximum": "amax",
@@ -155,6 +176,8 @@ DOES = {
     "sqrt": r"sqrt",
 }
 SIMPLE = set(SIGNS) - {"pow", "triton_kernel_wrapper_mutation", "triton_kernel_wrapper_functional", "flex_attention"}
+SIMPLE -= {"var", "isnan", "isinf", "sign", "cat", "slice_scatter", "select_scatter", "constant_pad_nd"}
+SIMPLE -= {"_unsafe_masked_index_put_accumulate"}
 SIMPLE -= {"expm1", "log1p", "index", "scatter_reduce", "prod", "sort", "mean", "var_mean"}
 SIMPLE |= {"clone", "copy_", "convert_element_type", "full"}
 BRINGS = {

@@ -46,7 +46,7 @@ def _judged(texts: GraphTexts, one: list[str], two: list[str], said: str) -> str
     if "Both touch" in said:
         for name in buffers:
             for side in (0, 1):
-                if name not in reads[side] | writes[side] | waits[side] | changed[side]:
+                if not texts.memory(name) & (reads[side] | writes[side] | waits[side] | changed[side]):
                     return f"{', '.join((one, two)[side])} does not touch {name}"
         both = (writes[0] | changed[0]) & reads[1] | (writes[1] | changed[1]) & reads[0]
         return f"one writes {sorted(both)[0]}, which the other reads" if both else ""
@@ -69,6 +69,16 @@ def _judged(texts: GraphTexts, one: list[str], two: list[str], said: str) -> str
         written = {dep for name in one for dep in merged[name]["writes"]}
         loops = {loop for name in one + two for loop in merged[name]["loops"]}
         read = {dep for name in two for dep in merged[name]["reads"] if _named(dep) in both}
+        if "by the same index" in said:
+            changed = {memory for some in texts.changes.values() for memory in some}
+            missing = [name for name in buffers if name not in both or name not in changed]
+            return (
+                f"it is not so that {missing[0]} is handed on and changed"
+                if missing
+                else ""
+                if read <= written
+                else None
+            )
         if len(loops) == 1 and read and read <= written:
             return f"the second reads {', '.join(sorted(both))} by the very index by which the first writes it"
         return ""

@@ -46,7 +46,8 @@ def sentences(page: str) -> list[Sentence]:
             made.append(_told(section, "item", text[2:], over))
         elif text:
             for one in _apart(text.removeprefix("> ")):
-                made.append(_told(section, "text", one, ""))
+                if not one.endswith(":"):  # what follows says it
+                    made.append(_told(section, "text", one, ""))
             over = text
     return made
 

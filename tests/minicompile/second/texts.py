@@ -5,11 +5,14 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from second.memory import Called, Memory, Ran, run
+
 NAME = re.compile(r"\b[A-Za-z_]\w*\b")
 KERNEL = re.compile(r"^(\w+) = async_compile\.(\w+)\(")
 CALLED = re.compile(r"^\s+(?:\w+ = )?(\w+?)(?:\.run)?\((.*?)(?:, stream=\w+)?\)$")
 ASSIGNED = re.compile(
-    r"^\s*(?:(?:const |auto |float |double |bool |int\w* |uint\w* |at::\S+ )*)(\w+)(?:: [\w.]+)? = (.*?);?$"
+    r"^\s*(?:(?:const |auto |float |double |bool |int\w* |uint\w* |at::\S+ )*)"
+    r"(\w+)((?:, ?\w*)*)(?:: [\w.]+)? = (.*?);?$"
 )
 STORED = re.compile(  # Triton's forms, then C++'s
     r"tl\.make_tensor_descriptor\((\w+),.*?\)\.store\(|tl\.(?:store|atomic_\w+)\((\w+) \+ |\.store\((\w+) \+ "
@@ -21,6 +24,7 @@ BUFFER = re.compile(r"\b(?:buf\d+|arg\d+_\d+|primals_\w+|tangents_\w+)\b")
 NODE = re.compile(
     r"^\s+(\w+)(?:: \"(\w+)\[([^\]]*)\](?:\[[^\]]*\])?\S*\")? = (?:torch\.ops\.)?([\w.<>]+)\((.*?)\)(?:;.*)?$"
 )
+RESULT = re.compile(r"^\s+(\w+)(?:: \"(\w+)\[([^\]]*)\](?:\[[^\]]*\])?\S*\")? = (\w+)\[\d+\](?:;.*)?$")
 INPUT = re.compile(r"(\w+): \"(\w+)\[([^\]]*)\]")
 ITEM_BYTES = {
     "f64": 8,
@@ -94,14 +98,15 @@ class KernelText:
                 continue
             target = match[1] if match and not pointer else None
             one = Statement(number, text, target, pointer)
-            used = set(NAME.findall(match[2] if target else text))
+            used = set(NAME.findall(match[3] if target else text))
             for name in used:
                 repeated = name.startswith(("tmp_acc", "_tmp")) or "ptr" in name or "local_buffer" in name
                 some = by_name.get(name, [])
                 for earlier in some if repeated else some[-1:]:
                     one.before |= {earlier.number} | earlier.before
             made.append(one)
-            for name in {target, pointer} - {None}:
+            others = NAME.findall(match[2]) if target else []
+            for name in {target, pointer, *others} - {None}:
                 by_name.setdefault(name, []).append(one)
         return made
 
@@ -189,6 +194,7 @@ class GraphTexts:
 
     def __init__(self, code: str, aten: str, scheduled: str, fused: str = "") -> None:
         self.code, self.lines = code, code.split("\n")
+        self.calls_of_all: int | None = None  # how many calls of kernels the wrappers of the whole capture have
         self.kernels = self._kernels()
         self.nodes = self._nodes(aten)
         self.operations, self.merged = self._operations(scheduled), self._operations(fused)
@@ -222,6 +228,10 @@ class GraphTexts:
             if text.lstrip().startswith("def forward("):
                 for name, dtype, size in INPUT.findall(text):
                     made[name] = Node(name, "placeholder", dtype, _numbers(size), [], "")
+            elif match := RESULT.match(text):
+                name, dtype, size, operand = match.groups()
+                sized = _numbers(size) if size is not None else None
+                made[name] = Node(name, "operator.getitem", dtype, sized, [operand] if operand in made else [], operand)
             elif match := NODE.match(text):
                 name, dtype, size, target, arguments = match.groups()
                 operands = [one for one in NAME.findall(arguments) if one in made]
@@ -237,7 +247,7 @@ class GraphTexts:
         for part in re.split(r"\n(?=op\d+(?:_op\d+)*: )", "\n" + scheduled):
             for name in dict.fromkeys(re.findall(r"^(op\d+)\.(?:writes|snodes|unmet)", part, re.M)):
                 written = re.search(rf"^{name}\.writes =(.*?)(?=^op\d+\.)", part, re.M | re.S)
-                read = re.search(rf"^{name}\.unmet_dependencies =(.*?)^op\d+\.min", part, re.M | re.S)
+                read = re.search(rf"^{name}\.unmet_dependencies =(.*?)^op\d+\.min", part, re.M | re.S)  # and met ones
                 deps = re.compile(r"(?:Memory|Star|Weak)Dep\(.*?(?:\}|mode='?\w+'?|is_fake=\w+)[^)]*\)")
                 loops = re.search(rf"^{name}\.group\.iteration = (.*)$", part, re.M)
                 made[name] = {
@@ -256,6 +266,48 @@ class GraphTexts:
             if match and match[1] in self.kernels and not text.lstrip().startswith("#"):
                 made[number] = CallText(number, match[1], _split(match[2]))
         return made
+
+    @cached_property
+    def ran(self) -> Ran | None:
+        """What running the wrapper with recorders shows; None where it could not be run so."""
+        return run(self.code)
+
+    def met(self, names: list[str]) -> set[str]:
+        """Buffers that operations read of those that are there before anything runs."""
+        return {
+            name for each in names for dep in self.operations[each]["reads"]
+            for name in re.findall(r"Dep\((?:name=)?'(\w+)'", dep)
+        }  # fmt: skip
+
+    def constant(self, name: str) -> bool:
+        """Whether a node follows from no input, so that it may be in the text as an index or a number."""
+        node = self.nodes.get(name)
+        return node is None or (node.target != "placeholder" and all(self.constant(one) for one in node.operands))
+
+    def place(self, name: str) -> Memory | None:
+        """The memory that a name is, or that it changes in place."""
+        seen = {name}
+        while self.ran and name not in self.ran.memory and (more := set(self.changes.get(name, [])) - seen):
+            name = min(more)
+            seen.add(name)
+        return self.ran.memory.get(name) if self.ran else None
+
+    def written(self, called: Called) -> list[Memory]:
+        """The memory that a call of the wrapper writes."""
+        kernel = self.kernels.get(called.name)
+        if kernel is None:  # an operation in place is given what it changes
+            changed = called.given[:1] if re.search(r"_(?:\.\w+)?$", called.name) else []
+            return [*called.into, *(one for one in changed if one is not None)]
+        if not any(POINTERS.fullmatch(one) for one in kernel.parameters):  # the user's own, of which any may be written
+            return [one for one in called.given if one is not None]
+        given = dict(zip(kernel.parameters, called.given, strict=False))
+        return [one for pointer in kernel.stored if (one := given.get(pointer)) is not None]
+
+    def maker(self, place: Memory, line: int) -> Called | None:
+        """The last call before a line that writes to an allocation."""
+        calls = [one for one in self.ran.calls if one.line < line] if self.ran else []
+        made = [one for one in calls if any(each.allocation == place.allocation for each in self.written(one))]
+        return made[-1] if made else None
 
     @cached_property
     def wrapper(self) -> list[str]:

@@ -355,11 +355,23 @@ def what_is(view: KernelView, buffer: str, found: Stored | None = None, changed:
 
 def _result(view: KernelView, name: str, evidence: Kind) -> Fact:
     """A buffer that has the values of a node, which may be a view of another."""
-    node = made = view.nodes[name]
-    while made["fate"] == "view" and made["inputs"]:
-        made = view.nodes[made["inputs"][0]]
+    node, made = view.nodes[name], _viewed(view, name)
     key = "buffers.result" if made is node else "buffers.seen_as"
     return Fact(view.words(key, target=made["target"], node=made["name"], name=node["name"]), evidence)
+
+
+def _viewed(view: KernelView, name: str) -> Node:
+    """What a node is a view of in the end; itself where it is none."""
+    node = view.nodes[name]
+    while node["fate"] == "view" and node["inputs"]:
+        node = view.nodes[node["inputs"][0]]
+    return node
+
+
+def _is_librarys(view: KernelView, buffer: str) -> bool:
+    """Whether a buffer is noted for a result of a library's call, or for a view of one."""
+    name = view.buffers[buffer]["node"] if buffer in view.buffers else None
+    return name is not None and _viewed(view, name)["fate"] == "extern call"
 
 
 def _by_values(view: KernelView, buffer: str, found: Stored) -> Fact:
@@ -478,6 +490,8 @@ def _read(view: KernelView, entry: dict) -> Stored | None:
     held = next((one for one in view.values["reads"] if one["buffer"] in names), None)
     if entry["content"] not in view.written and held is not None and held["nodes"]:
         return held
+    if "indirect" in (entry["element"] or ""):  # what is looked up in memory is not what the memory holds
+        return held if held is not None and (held["nodes"] or not _is_librarys(view, entry["content"])) else None
     lines = {line for place in entry["places"] for line in place["lines"]}
     loaded = [one for one in view.values["lines"] if one["line"] in lines]
     if loaded and {one["line"] for one in loaded} == lines and len({str(one["nodes"]) for one in loaded}) == 1:

@@ -72,6 +72,10 @@ def _first_lines(view: KernelView) -> dict[str | None, tuple[bool, int]]:
     if view.values is not None:
         own = view.values["computes"]
         lines = {name: one["line"] for one in reversed(view.values["lines"]) for name in one["nodes"]}
+        # what has no line of its own is done where it is stored
+        done = {one.producer: line for line, operations in view.operations.items() for one in operations
+                if one.operation not in PREPARATIONS}  # fmt: skip
+        lines = {name: line for name, line in done.items() if name is not None} | lines
         # the order of the lines' dependencies; what is only computed once more stands where its line does
         later = 0
         for name in own:

@@ -114,6 +114,17 @@ def dependencies(text: str) -> Dependencies:
     )
 
 
+def accesses(text: str, kind: str) -> set[tuple[str, str]]:
+    """(buffer, index with its lengths) of what a scheduler node's printed text says that it accesses by an index.
+
+    Args:
+        text: the node's.
+        kind: a pattern of what stands there, `writes` or the dependencies.
+    """
+    listed = "\n".join(re.findall(rf"^\w+\.{kind} =\s*\[(.*?)\]$", text, re.M | re.S))
+    return set(re.findall(r"MemoryDep\('(\w+)', (.*?\})", listed))
+
+
 def arguments(text: str) -> list[str]:
     """Arguments at the top level of a parenthesis."""
     parts, depth, start = [], 0, 0
