@@ -328,7 +328,11 @@ PAGES = (
     Page("results/26/training.svg", "scripts/steps_picture.py", ("results/26/{device}/training.json",)),
     Page("results/27/loss.png", "scripts/loss_picture.py", LOSS_SHOWN),
     Page("results/27/loss.svg", "scripts/loss_picture.py", LOSS_SHOWN),
-    Page("results/26/timeline.html", "scripts/timeline.py", MODEL_SHOWN[:1]),
+    Page(
+        "results/26/timeline.html",
+        "scripts/timeline.py",
+        ("results/26/{device}/model.json", "results/26/{device}/training.json"),
+    ),
 )
 
 

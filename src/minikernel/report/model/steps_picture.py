@@ -69,8 +69,8 @@ def draw_curves(axes: Axes, curves: list[dict], limit: float, stale: bool, text:
     """The held-out loss of everybody's training against its seconds; the dots of one that was cut short are white."""
     rows = {row["rung"]: row for row in curves}
     for rung in (rung for rung in CURVES if rung in rows):
-        # the first point is before any second, and a logarithm has no place for it
-        points = [point for point in rows[rung]["points"] if point["seconds"] > 0]
+        # the first point is before any step, where a logarithm of seconds has no place
+        points = [point for point in rows[rung]["points"] if point["steps"]]
         axes.plot(
             [point["seconds"] for point in points], [point["nats"] for point in points], color=COLOURS[rung],
             marker="o", markersize=4.5, linewidth=2 if rung == ONE else 1.3, label=rung,
@@ -79,7 +79,7 @@ def draw_curves(axes: Axes, curves: list[dict], limit: float, stale: bool, text:
     axes.axhline(limit, color=INK, linewidth=0.9, linestyle="--", label=text("training.limit"))
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda seconds, _: text.number(seconds, ",g"))
-    axes.yaxis.set_major_formatter(lambda nats, _: text.number(nats, ".1f"))
+    axes.yaxis.set_major_formatter(lambda nats, _: text.number(nats, ".2f"))
     axes.set_xlabel(text("training.seconds"))
     axes.set_title(text("training.curves"), loc="left", fontsize=11)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=4, columnspacing=1.2, fontsize=9.5, frameon=False)
