@@ -354,6 +354,9 @@ class _Told:
             here += [
                 name for name in one["nodes"] if self._is_copy(name) and not one["part"] and self._is_noted(call, name)
             ]
+        if not lines and not loaded:  # one number, in a part of what is there: no values but its own
+            few = [name for name, one in self.ties["nodes"].items() if one.get("few")]
+            here += [name for name in few if self._fills(call, tied, name) and name not in self._constant]
         here = [name for name in dict.fromkeys(here) if name in self.nodes and not self._is_of_others(name, tied)]
         lacking = self._lacking({*here})
         own = [name for name in self._operations(here) if name not in lacking]
