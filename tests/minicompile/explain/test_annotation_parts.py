@@ -510,3 +510,14 @@ def test_a_softmax_in_one_block_is_not_online_whatever_its_maximum_is_called(max
     assert "No line updates maximum and sum together" in not_as_named("online_softmax_reduce", lines)
     looped = [*lines, (3, "_a, _b = triton_helpers.online_softmax_reduce_scalar_combine(")]
     assert not_as_named("online_softmax_reduce", looped) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("    _tmp9 = tl.where(r0_mask & xmask, tmp10, _tmp9)", "`_tmp9` changes where the mask is on"),
+        ("    l_i = tl.where(l_i == 0.0, 1, l_i)", "`l_i` changes where the condition holds"),
+    ],
+)
+def test_a_condition_of_the_kernels_own_is_not_called_the_mask(line, told):
+    assert told in [said(line, section, "python") for section in SECTIONS]

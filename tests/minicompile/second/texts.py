@@ -298,9 +298,11 @@ class GraphTexts:
         if kernel is None:  # an operation in place is given what it changes
             changed = called.given[:1] if re.search(r"_(?:\.\w+)?$", called.name) else []
             return [*called.into, *(one for one in changed if one is not None)]
-        if not any(POINTERS.fullmatch(one) for one in kernel.parameters):  # the user's own, of which any may be written
-            return [one for one in called.given if one is not None]
         given = dict(zip(kernel.parameters, called.given, strict=False))
+        if not any(POINTERS.fullmatch(one) for one in kernel.parameters):  # the user's own
+            named = set(re.findall(r"tl\.(?:store|atomic_\w+)\((\w+)", kernel.text))
+            written = named if named <= given.keys() else given.keys()  # through another name any may be
+            return [one for name in written if (one := given[name]) is not None]
         return [one for pointer in kernel.stored if (one := given.get(pointer)) is not None]
 
     def maker(self, place: Memory, line: int) -> Called | None:
