@@ -74,7 +74,7 @@ def restore(path: str | Path, entry: Artefact, folder: str | Path, today: Today,
         )
     by_kernel = reasons_by_kernel(artefact, today, folder)
     # A bench's row is stale by its own kernel alone: an edited kernel must not make the others' figures look old.
-    for row in artefact.get("rows", []):
+    for row in (row for row in artefact.get("rows", []) if "kernel" in row):
         row["stale"] = bool(by_kernel.get(row["kernel"], by_kernel.get("")))
     reasons = flattened(by_kernel)
     if reasons and on_stale == "fail":

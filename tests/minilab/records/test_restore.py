@@ -10,7 +10,7 @@ from recorded import CEILINGS, DEVICE, ceilings, record
 from minilab import LabError
 from minilab.config.check import read_schema
 from minilab.files import read_json, sha256, write_json
-from minilab.records.artefact import artefact
+from minilab.records.artefact import artefact, artefact_recorded_at
 from minilab.records.checksums import NAME, SIGNATURE, SIGNERS, sign, signature_of, write_sums
 from minilab.records.current import refuse_results_of_another_configuration
 from minilab.records.publish import publish
@@ -227,6 +227,16 @@ def test_rows_that_were_measured_together_are_stale_together(tmp_path: Path):
         today = {"": ({**params, **changed}, made["provenance"]["sources"])}
         rows = restore(path, entry, path.parents[1], today, "mark")["rows"]
         assert {row["stale"] for row in rows} == {stale}
+
+
+RECORDS = sorted(path for path in Path("results/recorded/h200").rglob("*.json") if artefact_recorded_at(path))
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=[path.relative_to("results/recorded").as_posix() for path in RECORDS])
+def test_every_record_is_brought_back_and_fits_its_schema(path: Path):
+    entry, _ = artefact_recorded_at(path)
+    held = restore(path, entry, Path("results/recorded/h200"), {"": ({}, {})}, "mark")
+    check_artefact(held, read_schema(entry.schema), str(path))
 
 
 def test_kernels_that_a_record_does_not_have_are_missing_and_make_nothing_stale(tmp_path: Path):
