@@ -123,7 +123,7 @@ def test_fresh_clone_runs_every_stage(lab: Lab, recorded: bool):
         "explorer_side_by_side",
         "profile", "profile_figures", "profile_report",
         "compile_health", "train_port", "training_picture",
-        "loss_contest", "loss_correctness", "loss_picture", "report_27",
+        "loss_contest", "loss_correctness", "restore_loss", "loss_picture", "report_27",
             "distributed", "survey", "report_25", "phase_reports", "lock", "dag", "lab_page",
     }  # fmt: skip
 

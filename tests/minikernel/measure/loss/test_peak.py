@@ -1,6 +1,9 @@
 """The peak of a call on a CPU, by calls that hold a known number of bytes."""
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -21,14 +24,13 @@ def held(mib: int):
     return call
 
 
-def test_what_is_held_for_a_moment_is_seen():
-    for mib in (8, 64):
-        assert peak_mib(held(mib), CPU, 0) == pytest.approx(mib, abs=2)
-
-
-def test_memory_that_was_freed_and_is_taken_again_counts():
-    held(24)()  # the allocator may keep it
-    assert peak_mib(held(24), CPU, 0) == pytest.approx(24, abs=2)
+def test_what_is_held_for_a_moment_is_seen_and_what_was_freed_before_and_is_taken_again_too():
+    # in a process of its own: what many tests leave free in one, it may take without asking the kernel
+    script = "import test_peak as t\nt.held(24)()\nprint(*(t.peak_mib(t.held(mib), t.CPU, 0) for mib in (8, 24, 64)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+    )
+    assert [float(one) for one in done.stdout.split()] == pytest.approx([8, 24, 64], abs=2)
 
 
 def test_what_is_returned_does_not_count():
