@@ -3,6 +3,7 @@
 import logging
 
 from minikernel.judge.entry import code_of
+from minikernel.judge.report import first_unproven
 from minikernel.measure.caches import own_caches
 from minikernel.reasons import in_words
 from minilab.device import torch_device
@@ -11,7 +12,6 @@ from minilab.records.sources.content import changed_since
 from minilab.records.store import read_artefact, write_artefact
 from minilab.script import run
 
-NUMBERED = 2**31  # elements; with more of them an index in 32 bits is negative
 log = logging.getLogger("minilab")
 
 
@@ -34,12 +34,6 @@ def main(job):
         log.warning("left out: %s", in_words(reason))
     made = provenance(job.input.sources, params, device)
     write_artefact(job.output.rows, {"kernel": name, "provenance": made, "reason": reason, **timed})
-
-
-def first_unproven(shapes, proof):
-    """The first shape with more elements than 32 bits can number, where the proof has none as large."""
-    proven = max((case["rows"] * case["cols"] for case in proof["cases"]), default=0)
-    return next((list(shape) for shape in shapes if proven < shape[0] * shape[1] > NUMBERED), None)
 
 
 if __name__ == "__main__":
