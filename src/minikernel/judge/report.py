@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
+from typing import Any
 
 from minikernel.judge.entry import code_of, is_users
 from minikernel.ops.ladder.table import spec_of
@@ -19,7 +20,7 @@ log = logging.getLogger("minilab")
 
 
 def proof_report(
-    name: str, entry: dict | None, device: str, time_limit_seconds: float, shapes: Sequence[Sequence[int]]
+    name: str, entry: dict | None, device: str, time_limit_seconds: float, shapes: list[list[int]]
 ) -> dict:
     """Prove a kernel where it can run; elsewhere compile it, or say that it was not run.
 
@@ -36,7 +37,7 @@ def proof_report(
         LabError: the code changed meanwhile, or one of the lab's own kernels is wrong.
     """
     source = entry["source"] if entry else ""
-    report = {"kernel": name, "device": device, "verdict": "not run", "reason": None}
+    report: dict[str, Any] = {"kernel": name, "device": device, "verdict": "not run", "reason": None}
     report |= {"executed_by": None, "compiled": None, "cases": [], "proven_up_to": None, "code": code_of(name, entry)}
     if is_cpu(device) and source.endswith(".cu"):
         report["compiled"] = _compiled(name, entry)
@@ -64,7 +65,9 @@ def first_unproven(shapes: Iterable[Sequence[int]], proof: dict) -> list[int] | 
 def _compiled(name: str, entry: dict | None) -> dict | None:
     from minikernel.proof.compile_cuda import compile_cuda
 
-    result = compile_cuda(spec_of(name, entry).module)
+    spec = spec_of(name, entry)
+    assert spec is not None  # the lab's own alone are files of CUDA C
+    result = compile_cuda(spec.module)
     if result is None:
         log.info("%s: no GPU here, and neither nvcc nor NVRTC; neither run nor compiled", name)
     else:
@@ -78,11 +81,11 @@ def _proven(
     torch_device: str,
     interpreted: bool,
     time_limit_seconds: float,
-    shapes: Sequence[Sequence[int]],
+    shapes: list[list[int]],
 ) -> dict:
     """The verdict and its cases. One of the lab's own kernels that fails ends the run; a user's is left out."""
     reason = None
-    if is_users(name, entry):
+    if entry is not None and is_users(name, entry):
         from minikernel.judge.proof import prove_users_kernel
 
         rows, reason = prove_users_kernel(name, entry, torch_device, time_limit_seconds, shapes)
