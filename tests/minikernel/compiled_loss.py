@@ -57,8 +57,8 @@ def compile_rows(**flags: bool) -> dict[str, Any]:
     constants = {name: flags.get(name, False) for name in function.arg_names if name.isupper()}
     constants |= {"BLOCK": rows.BLOCK, "STAGES": rows.STAGES}
     types = {name: _type(name, "*bf16") for name in function.arg_names} | dict.fromkeys(constants, "constexpr")
-    types |= {"weights": "*fp32", "upstream": "*fp32"}
-    return resources("the rows' kernel", function, types, constants, {"num_warps": rows.WARPS}, ("stride",))
+    types |= {"weights": "*fp32", "upstream": "*fp32", "logits": "*fp32", "gradients": "*bf16"}
+    return resources("the rows' kernel", function, types, constants, {"num_warps": rows.WARPS}, ("stride", "step"))
 
 
 def compile_times(gradient: str) -> dict[str, Any]:

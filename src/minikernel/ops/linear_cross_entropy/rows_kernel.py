@@ -1,6 +1,8 @@
 """The Triton kernel of "rows": a chunk's logits become their gradient in place, and each row its loss.
 
-A row is read twice, the second time out of the cache; every lane keeps a sum.
+A row is read twice, the second time out of the cache; every lane keeps a sum. Logits are float32, and their gradient
+has the dtype of h, in the upper half of the same row where that has 16 bits. It is written from the last column to the
+first, so that it only takes the place of logits that have been read.
 """
 
 import triton
@@ -49,24 +51,26 @@ def rows_kernel(
     losses,  # (M,)
     weights,  # (M,)
     logits,  # (M, V) with rows `stride` apart; 16 divides that, so that a tile's loads are of 16 bytes whatever V is
-    target, bias, class_weight, spread, upstream, upstream_step, stride, rows, classes, ignore_index, z_loss, keep,
-    mass,
+    gradients,  # (M, V) with rows `step` apart, which 16 divides too
+    target, bias, class_weight, spread, upstream, upstream_step, stride, step, rows, classes, ignore_index, z_loss,
+    keep, mass,
     HAS_BIAS: tl.constexpr, HAS_CLASS_WEIGHT: tl.constexpr, SMOOTH: tl.constexpr, SCALED: tl.constexpr,
     GRADIENT: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     # so few programs that the rows they are at are still in the cache when they are read again
     for row in range(tl.program_id(0), rows, tl.num_programs(0)):
         one_row(
-            losses + row, weights + row, logits + tl.cast(row, tl.int64) * stride, target + row, bias, class_weight,
-            spread, upstream + tl.cast(row, tl.int64) * upstream_step, stride, classes, ignore_index, z_loss, keep,
-            mass, HAS_BIAS, HAS_CLASS_WEIGHT, SMOOTH, SCALED, GRADIENT, BLOCK, STAGES,
+            losses + row, weights + row, logits + tl.cast(row, tl.int64) * stride,
+            gradients + tl.cast(row, tl.int64) * step, target + row, bias, class_weight, spread,
+            upstream + tl.cast(row, tl.int64) * upstream_step, stride, classes, ignore_index, z_loss, keep, mass,
+            HAS_BIAS, HAS_CLASS_WEIGHT, SMOOTH, SCALED, GRADIENT, BLOCK, STAGES,
         )  # fmt: skip
 
 
 @triton.jit
 def one_row(
-    losses, weights, logits, target, bias, class_weight, spread, upstream, stride, classes, ignore_index, z_loss, keep,
-    mass,
+    losses, weights, logits, gradients, target, bias, class_weight, spread, upstream, stride, classes, ignore_index,
+    z_loss, keep, mass,
     HAS_BIAS: tl.constexpr, HAS_CLASS_WEIGHT: tl.constexpr, SMOOTH: tl.constexpr, SCALED: tl.constexpr,
     GRADIENT: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
@@ -123,7 +127,9 @@ def one_row(
                 gradient -= tl.load(spread + column, mask=column < classes, other=0.0) * up
             # a class that only fills up is in the products too
             gradient = tl.where(counted & (column < classes), gradient, 0.0)
-            tl.store(logits + column, gradient.to(logits.dtype.element_ty), mask=column < stride)
+            # the last two tiles' gradients lie where other threads may still have to read
+            tl.debug_barrier()
+            tl.store(gradients + column, gradient.to(gradients.dtype.element_ty), mask=column < stride)
 
 
 @triton.jit(do_not_specialize=["size"])

@@ -1,6 +1,8 @@
 """The inputs on which losses are compared, each for a way in which one has been wrong in public.
 
-A case is a code; pages word it. None of them is known to crash anything: targets are in range, sizes are positive.
+A case is a code; pages word it. Those of usual width are tried at a larger one as well: who keeps logits on the chip at
+one may write them to memory at the other. None of them is known to crash anything: targets are in range, sizes are
+positive.
 """
 
 from collections.abc import Iterable
@@ -18,6 +20,7 @@ BF16, F32, F16 = "bfloat16", "float32", "float16"
 OFFSET = 96.0
 SURE = 14.0  # the logit of a target that is nearly certain
 CAP, STEEP = 10.0, 8.0
+USUAL, WIDER = 64, 256  # features
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Case:
 
     code: str
     m: int = 96
-    d: int = 64
+    d: int = USUAL
     v: int = 600
     dtypes: tuple[str, ...] = (BF16, F32)
     options: dict[str, Any] = field(default_factory=dict)
@@ -88,8 +91,9 @@ CASES = (
 
 
 def cases(device: str) -> Iterable[Case]:
-    """Those that a device runs."""
-    return (case for case in CASES if not case.gpu_only or torch.device(device).type == "cuda")
+    """Those that a device runs: all of them, then those of usual width once more, with more features."""
+    able = [case for case in CASES if not case.gpu_only or torch.device(device).type == "cuda"]
+    return (*able, *(replace(case, d=WIDER) for case in able if case.d == USUAL and not case.gpu_only))
 
 
 @dataclass

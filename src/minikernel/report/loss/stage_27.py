@@ -105,7 +105,8 @@ def verdict_view(judged: dict) -> dict:
     everywhere = [
         who for who in made["who"] if made["counts"][who] == {RIGHT: len(of_one(judged, who)), "wrong": 0, "refused": 0}
     ]
-    return {"table": made, "right": everywhere, "versions": judged["versions"], **origin(judged)}
+    widths = sorted({row["d"] for row in judged["cases"] if row["case"] == "plain"})
+    return {"table": made, "right": everywhere, "widths": widths, "versions": judged["versions"], **origin(judged)}
 
 
 def cases_table(found: dict, text: Translations) -> str:

@@ -1,5 +1,6 @@
 """What there is to show of `loss.json` and `loss_correctness.json`: places with all rows, cases with verdicts."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,12 +119,26 @@ def table(made: dict) -> dict:
 
 
 def cell(rows: list[dict]) -> dict:
-    """One's verdicts on a case, over its dtypes: the dtypes in which it is right, those with how far over, refusals."""
+    """One's verdicts on a case, over its dtypes: the dtypes in which it is right, those with how far over, refusals.
+
+    Of several widths in one dtype the worst counts.
+    """
+    worst: dict[str, dict] = {}
+    for row in rows:
+        if row["dtype"] not in worst or badness(row) > badness(worst[row["dtype"]]):
+            worst[row["dtype"]] = row
     return {
-        "right": [SHORT[row["dtype"]] for row in rows if row["verdict"] == RIGHT],
-        "wrong": [{"dtype": SHORT[row["dtype"]], "over": over(row)} for row in rows if row["verdict"] == WRONG],
-        "refused": [row["dtype"] for row in rows if row["verdict"] not in (RIGHT, WRONG) and not untried(row)],
+        "right": [SHORT[name] for name, row in worst.items() if row["verdict"] == RIGHT],
+        "wrong": [{"dtype": SHORT[name], "over": over(row)} for name, row in worst.items() if row["verdict"] == WRONG],
+        "refused": [name for name, row in worst.items() if row["verdict"] not in (RIGHT, WRONG) and not untried(row)],
     }
+
+
+def badness(row: dict) -> float:
+    """How much a row weighs beside others of its case: not tried least, then right, refused, and wrong by its error."""
+    if row["verdict"] == WRONG:
+        return over(row) or math.inf
+    return -1.0 if untried(row) else 0.0 if row["verdict"] == RIGHT else 0.5
 
 
 def counted(rows: list[dict]) -> dict[str, int]:

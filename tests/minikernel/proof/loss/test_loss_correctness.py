@@ -7,14 +7,16 @@ import pytest
 import torch
 from flawed_losses import FLAWS, honest
 
+from minikernel.ops.linear_cross_entropy import paths
+from minikernel.ops.linear_cross_entropy.options import Options
 from minikernel.proof.loss import correctness
-from minikernel.proof.loss.cases import CASES, Case, made
+from minikernel.proof.loss.cases import CASES, Case, cases, made
 from minikernel.proof.loss.contenders import CONTENDERS
 from minikernel.proof.loss.correctness import expected, run, verdict, worst
 
 BY_CODE = {case.code: case for case in CASES}
 SMALL = {"flat": replace(BY_CODE["flat"], m=8, v=8192), "wide_v": replace(BY_CODE["wide_v"], m=4)}
-TRIED = [(SMALL.get(case.code, case), dtype) for case in CASES if not case.gpu_only for dtype in case.dtypes]
+TRIED = [(SMALL.get(case.code, case), dtype) for case in cases("cpu") for dtype in case.dtypes]
 
 
 def judge(function, case: Case, dtype: str, seed: int = 1) -> dict:
@@ -22,7 +24,7 @@ def judge(function, case: Case, dtype: str, seed: int = 1) -> dict:
     return worst(run(function, case, tensors), expected(case, tensors))
 
 
-@pytest.mark.parametrize(("case", "dtype"), TRIED, ids=[f"{case.code}-{dtype}" for case, dtype in TRIED])
+@pytest.mark.parametrize(("case", "dtype"), TRIED, ids=[f"{case.code}-{case.d}-{dtype}" for case, dtype in TRIED])
 def test_an_honest_loss_is_right_and_not_by_a_wide_margin(case: Case, dtype: str):
     found = judge(honest, case, dtype)
     assert found["verdict"] == "right", found
@@ -38,6 +40,24 @@ def test_a_flaw_shows_on_its_case(flaw: str):
     found = judge(partial(honest, flaw=flaw), case, dtype)
     assert found["verdict"] == "wrong"
     assert found["error"] is None or found["error"] > 1.2 * found["allowed"]
+
+
+def test_the_cases_reach_every_way_in_which_a_hopper_gpu_computes_it(monkeypatch: pytest.MonkeyPatch):
+    class OnGpu:
+        is_cuda = True
+
+        def __init__(self, case: Case, dtype: str):
+            self.shape, self.dtype, self.get_device = (case.m, case.d), getattr(torch, dtype), lambda: 0
+
+    monkeypatch.setattr(paths, "capability", lambda device: (9, 0))
+    reached: dict[str, set[str]] = {}
+    for case in cases("cuda"):
+        options = {name: case.options.get(name, 0.0) for name in ("label_smoothing", "z_loss", "softcap")}
+        for dtype in case.dtypes:
+            path = paths.choose(OnGpu(case, dtype), None, None, None, Options(**options)).name
+            reached.setdefault(case.code, set()).add(path)
+    for code in ("plain", "offset", "sure", "least", "odd_v", "some_ignored", "bias", "smoothing", "z_loss", "twice"):
+        assert reached[code] == {"recomputed", "rows", "chunked"}, code
 
 
 def test_a_result_that_is_no_number_or_of_another_shape_is_wrong():
