@@ -27,7 +27,7 @@ def a_device_then_a_backward_pass():
     torch.ones(1, requires_grad=True).sum().backward()
 
 def try_one():
-    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())  # a ReLU may let nothing through
     cfg = CompileConfig(enabled=True, backend="aot_eager", smoketest_steps=2)
     maybe_compile(model, cfg, logging.getLogger("mine"), torch.ones(2, 4), loss_fn=lambda y: y.sum())
     report = compile_report(model)
