@@ -65,6 +65,7 @@ def filters(text: Translations) -> dict[str, Callable]:
 
     def times(factor: float | None) -> str:
         form = ".2g" if factor is not None and factor < 99.5 else ",.0f"
+        form = ".2f" if factor is not None and 1 < factor < 1.095 else form  # no "1 times"
         return text("in_kind") if factor is None else text("times", times=number(factor, form))
 
     def memory(mib: float | None) -> str:
