@@ -23,8 +23,9 @@ def slow(x):
     return torch.softmax(x, -1)
 
 
-def copied(x):
-    return torch.empty_like(x).copy_(x)
+def copied(x, y):
+    """What a kernel moves at least."""
+    return y.copy_(x)
 
 
 def nothing_while_captured(x):
@@ -67,7 +68,7 @@ def beside_the_spin(x):
         return slow(x)
     with torch.cuda.stream(kept.setdefault("stream", torch.cuda.Stream())):
         y = slow(x)
-    copied(x)
+    copied(x, torch.empty_like(x))
     return y
 
 

@@ -10,15 +10,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-
 import tricks
+from simulated_gpu import COPY, SLOW, SOFTMAX, Process, simulated
+
 from minikernel.judge import batches
 from minikernel.judge.batches import Batches, Provider, space
 from minikernel.judge.client import Failed, KernelProcess
 from minikernel.judge.memory import Block
 from minikernel.judge.spread import digest, weights_of
 from minikernel.judge.starting import WAITING
-from simulated_gpu import COPY, SLOW, SOFTMAX, Process, simulated
 
 pytestmark = pytest.mark.usefixtures("forked")
 TRICKS = Path(__file__).parents[1] / "tricks.py"
