@@ -53,13 +53,14 @@ def noise_at(shape: tuple[int, int], device: torch.device, processes: int, seed:
     cores: dict[str, list[float]] = {name: [] for name in ORDER}
     for name in ORDER:
         with busy(processes if name == "beside" else 0), counted() as taken:
-            timings[name].append(raw(measure({TIMED: softmax, DUPLICATE: softmax}, inputs, WARMUP, LAUNCHES)))
+            found = measure({TIMED: softmax, DUPLICATE: softmax}, inputs, WARMUP, LAUNCHES)
+        timings[name].append({**raw(found)})
         cores[name].append(taken())
-    found = {
+    ways = {
         name: {"busy": statistics.mean(cores[name]), **(samples := joined(timings[name])), **figures(samples)}
         for name in timings
     }
-    return {"rows": shape[0], "cols": shape[1], "dtype": "float32", **found}
+    return {"rows": shape[0], "cols": shape[1], "dtype": "float32", **ways}
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:

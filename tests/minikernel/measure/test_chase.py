@@ -1,5 +1,7 @@
 """The chain of loads goes through all of memory, and each load needs the one before."""
 
+from itertools import pairwise
+
 import torch
 from triton.runtime.interpreter import InterpretedFunction
 
@@ -17,7 +19,7 @@ def test_the_links_are_one_cycle_through_every_line_and_no_run_of_neighbours():
         at = int(cycle[at])
     assert at == 0
     assert sorted(seen) == [LINE * line for line in range(512)]
-    steps = [abs(after - before) for before, after in zip(seen, seen[1:], strict=False)]
+    steps = [abs(after - before) for before, after in pairwise(seen)]
     assert sum(step == LINE for step in steps) < 10
 
 

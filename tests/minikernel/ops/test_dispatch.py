@@ -167,7 +167,7 @@ def test_on_any_card_a_launch_fits_and_keeps_its_memory_busy(card: str, dtype: t
 
 @pytest.mark.parametrize("card", CARDS)
 def test_a_row_that_a_card_can_hold_is_read_once(card: str):
-    """GPT-2's 50,257 columns fit any of them. What is read twice is what a cluster's or a block's memories cannot hold."""
+    """GPT-2's 50,257 columns fit any of them. Read twice is what neither registers nor shared memory hold."""
     shared, blocks = CARDS[card][2], CARDS[card][3]
     for dtype in (torch.float32, torch.bfloat16):
         for cols in (50257, 131072, 1 << 19):
