@@ -216,6 +216,10 @@ def concepts_derived(facts: dict) -> dict:
     return {
         "of an element: operations, bytes, bytes of it, their ratio": [5, 8, 4, 5 / 8],
         "of all: bytes and operations, in G": [8 * rows * cols, 8 * rows * cols / 1e9, 5 * rows * cols / 1e9],
+        "a row on each of 132 multiprocessors, ns": [
+            132e3 * us / rows for us in (*at.values(), 8 * rows * cols / copy / 1e3)
+        ],
+        "multiprocessors": [132],
         "their times": [(memory := 8 * rows * cols / copy / 1e9), (arithmetic := 5 * rows * cols / peak / 1e12)],
         "memory, times as long": [memory / arithmetic],
         "ridge, and how far left of it": [peak / copy * 1e3, peak / copy * 1e3 / (5 / 8)],
