@@ -381,6 +381,23 @@ def test_what_jobs_beside_do_to_a_gpus_times_is_told_where_it_was_measured():
         assert "busy processes" not in report_24(made(benches=[gpu_bench()], ceilings=[made_before]))
 
 
+@pytest.mark.parametrize(
+    ("capability", "held"),
+    [
+        ("8.0", ["fused_shared", "fused_long", "backward_long"]),
+        ("8.9", ["fused_shared", "fused_long", "backward_long"]),
+        ("9.0", ["fused_shared", "fused_cluster", "backward_cluster"]),
+        ("12.0", ["fused_shared", "fused_cluster", "backward_cluster"]),
+    ],
+)
+def test_the_contest_names_the_kernel_that_takes_a_row_on_its_own_card(capability: str, held: list[str]):
+    forward, backward = (
+        contest_report.layout_of(direction, {"hardware": {"gpu": {"compute_cap": capability}}})
+        for direction in ("forward", "backward")
+    )
+    assert [forward(50257, 4), forward(131072, 4), backward(32768, 4)] == held
+
+
 LEARNERS_WORDS = 1500
 
 
