@@ -2,9 +2,9 @@
 
 from types import SimpleNamespace
 
+import another_card
 import pytest
 import torch
-import another_card
 
 
 def test_a_card_that_copies_half_as_much_is_told_kernel_by_kernel(monkeypatch: pytest.MonkeyPatch, capsys):

@@ -69,3 +69,16 @@ def test_where_no_cores_are_left_nothing_is_measured(cores, kind, rows, monkeypa
     monkeypatch.setattr(beside, "noise_at", lambda *given: {})
     found = beside.noise_beside(torch.device(kind))
     assert (found and len(found["rows"])) == rows
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_a_long_launch_hardly_moves_when_jobs_come_beside(monkeypatch: pytest.MonkeyPatch):
+    """The reason for which the lab lets them: what is timed by the GPU's own clock does not wait for the host."""
+    monkeypatch.setattr(beside, "usable_cores", lambda: 6)
+    found = beside.noise_beside(torch.device("cuda", 0))
+    assert found is not None
+    long = found["rows"][-1]
+    assert long["beside"]["busy"] > long["alone"]["busy"]
+    assert long["beside"]["median_us"] == pytest.approx(long["alone"]["median_us"], rel=0.02)
+    assert all(row[name]["graph_noise_floor"] is not None for row in found["rows"] for name in beside.ORDER)
