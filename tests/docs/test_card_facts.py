@@ -16,7 +16,7 @@ RECORD, HEADLINE = ROOT / "results/recorded/h200/24", [524288, 600]
 
 @pytest.fixture
 def records(tmp_path: Path) -> Path:
-    """The H200's record, and a made-up card's of half its bandwidth on which memory-bound kernels take twice as long."""
+    """The H200's record, and a made-up card's of half its bandwidth, where most take twice as long."""
     for device in ("h200", "made-up", "cpu-a"):
         folder = tmp_path / device / "24"
         folder.mkdir(parents=True)
