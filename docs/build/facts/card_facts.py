@@ -1,6 +1,7 @@
 """The same kernels on two cards: what one record says, and what a second one adds where there is one."""
 
 from pathlib import Path
+from typing import cast
 
 from minicompile.torch_private.simulated import PROPERTIES
 from minikernel.measure.cost import softmax_bytes
@@ -48,7 +49,7 @@ def card_of(record: Path, headline: list[int]) -> dict:
     card = Card(
         ceilings["copy_gb_per_s"],
         # records of before it was noted are of the H200 alone
-        ceilings.get("multiprocessors") or PROPERTIES["multi_processor_count"],
+        ceilings.get("multiprocessors") or cast(int, PROPERTIES["multi_processor_count"]),
         float(gpu["clocks.max.sm"].split()[0]),
     )
     timed = of_one_copy([row for row in bench["rows"] if row["direction"] == "forward"])

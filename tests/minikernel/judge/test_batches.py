@@ -154,6 +154,8 @@ def judged_alone_and_in_graphs(function: str, monkeypatch: pytest.MonkeyPatch) -
         return {"mine": seen[-1]}
 
     monkeypatch.setattr(Batches, "seen", watched)
+    for rounds in ("BATCHES", "GRAPHS"):  # times are counted here, so that a few say the same
+        monkeypatch.setattr(bench, rounds, 3)
     judged = object.__new__(bench._Bench)
     judged.block, judged.results = Block(4096 + space(SHAPE, "float32")), 4096
     kernels = {"mine": getattr(tricks, function), "F.softmax": tricks.honest, "copy": tricks.copied}
