@@ -69,8 +69,14 @@ LAYOUTS = {
 LONG = {4: Layout("fused_long", 1024, 4), 2: Layout("fused_long", 512, 2)}
 
 
+@functools.cache
 def room_of(device: int) -> Limits:
-    """What CUDA device number `device` gives a row here: its shared memory, which cards without clusters have too."""
+    """What CUDA device number `device` gives a row here: its shared memory, which cards without clusters have too.
+
+    Copies straight into it came with compute capability 8.0.
+    """
+    if torch.cuda.get_device_capability(device)[0] < 8:
+        return Limits(0, 1)
     return Limits(largest_shared_bytes(device), limits_of(device).blocks)
 
 

@@ -200,4 +200,6 @@ def test_shared_memory_is_what_a_card_has_and_clusters_are_newer(monkeypatch: py
     for cached in (softmax_cuda.largest_shared_bytes, softmax_cuda.limits_of):
         monkeypatch.setattr(softmax_cuda, cached.__name__, cached.__wrapped__)
         monkeypatch.setattr(softmax_fused, cached.__name__, cached.__wrapped__)
-    assert softmax_fused.room_of(0) == Limits(101376, 1)
+    assert softmax_fused.room_of.__wrapped__(0) == Limits(101376, 1)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))  # which copies only by registers
+    assert softmax_fused.room_of.__wrapped__(0) == Limits(0, 1)
