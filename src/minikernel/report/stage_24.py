@@ -121,10 +121,10 @@ def beside_views(ceilings: dict) -> list[dict]:
     noise = ceilings.get("noise")
     if not noise:
         return []
-    shown = {"name": _name(ceilings["provenance"]), "processes": noise["processes"]}
     return [
         {
-            **shown,
+            "name": _name(ceilings["provenance"]),
+            "cores": {way: row[way]["busy"] for way in ("alone", "beside")},
             "shape": (row["rows"], row["cols"]),
             "alone": row["alone"]["noise_floor"],
             "beside": row["beside"]["noise_floor"],

@@ -371,14 +371,15 @@ def test_what_jobs_beside_do_to_a_gpus_times_is_told_where_it_was_measured():
     device = {"device": "h200", "hardware": {"gpu": {"name": "NVIDIA H200"}, "cpu": "A Chip"}}
     page = report_24(made(benches=[gpu_bench()], ceilings=[ceilings(provenance=device, noise=NOISE)]))
     assert (
-        "On NVIDIA H200 at 4,096 x 600, two timings of F.softmax lay 0.42% apart by themselves and 0.91% beside 4 busy "
-        "processes.\n  The time itself moved by +0.26%, which is within that noise." in page
+        "On NVIDIA H200 at 4,096 x 600, two timings of F.softmax lay 0.42% apart while other processes kept 0.4 cores\n"
+        "  busy, and 0.91% while they kept 4.5 busy. The time itself moved by +0.26%, which is within that noise."
+        in page
     )
-    assert "0.03% apart by themselves and 0.17% beside" in page
+    assert "0.03% apart while other processes kept 0.3 cores\n  busy, and 0.17% while they kept 4.1 busy" in page
     assert "+1.50%, which is more than that noise." in page
     for noise in (None, ...):  # none was measured; a record of before
         made_before = ceilings(provenance=device, **({} if noise is ... else {"noise": noise}))
-        assert "busy processes" not in report_24(made(benches=[gpu_bench()], ceilings=[made_before]))
+        assert "other processes kept" not in report_24(made(benches=[gpu_bench()], ceilings=[made_before]))
 
 
 @pytest.mark.parametrize(
