@@ -38,7 +38,7 @@ rule prove:
 
 
 rule ceilings:
-    """Measure the device's own limits: copy and cache bandwidth, fp32, TF32 and bf16 arithmetic."""
+    """Measure the device's own limits: copy and cache bandwidth, arithmetic; a GPU's latency, and what jobs beside do."""
     input:
         equivalence=ancient(PROVEN),
         sources=sources("ceilings"),

@@ -5,6 +5,7 @@ from pathlib import Path
 import yaml
 
 from docs.build import cpu_ladder
+from docs.build.facts.card_facts import card_facts
 from docs.build.facts.compiler_facts import compiler_facts
 from docs.build.facts.float_facts import float_facts
 from docs.build.facts.loss_facts import loss_facts
@@ -29,6 +30,7 @@ PAGES = (
     "one_kernel",
     "a_training_step",
     "the_head_that_trains",
+    "two_cards",
 )
 LADDER_PICTURE = "images/cpu_ladder.svg"
 ON_THE_COMPILER = ("inductor", "reading_kernels")  # which quote the installed torch
@@ -51,6 +53,7 @@ def facts(recorded: Path, config: dict, capture: dict) -> dict:
         "model": model_facts(recorded.parent / "26"),
         "training": training_facts(recorded.parent / "26"),
         "loss": loss_facts(recorded),
+        "cards": card_facts(recorded, config["roofline"]["headline"]["cuda"]),
         "record": recorded.as_posix(),
     }
 

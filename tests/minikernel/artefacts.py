@@ -186,6 +186,21 @@ def ceilings(**changes) -> dict:
     } | changes
 
 
+def timed_beside(busy: float, median_us: float, noise_floor: float) -> dict:
+    return {"busy": busy, "median_us": median_us, "noise_floor": noise_floor, "graph_noise_floor": None}
+
+
+NOISE = {  # of a device's ceilings: one shape that jobs beside leave as it was, one that they do not
+    "processes": 4,
+    "rows": [
+        {"rows": 4096, "cols": 600, "dtype": "float32", "alone": timed_beside(0.4, 11.4, 0.0042),
+         "beside": timed_beside(4.5, 11.43, 0.0091)},
+        {"rows": 524288, "cols": 600, "dtype": "float32", "alone": timed_beside(0.3, 602.0, 0.0003),
+         "beside": timed_beside(4.1, 611.0, 0.0017)},
+    ],
+}  # fmt: skip
+
+
 def contest_row(
     kernel: str, cols: int, us: float, direction: str = "forward", dtype: str = "float32", **changes
 ) -> dict:

@@ -23,6 +23,11 @@ def slow(x):
     return torch.softmax(x, -1)
 
 
+def copied(x, y):
+    """What a kernel moves at least."""
+    return y.copy_(x)
+
+
 def nothing_while_captured(x):
     return torch.empty_like(x) if torch.cuda.is_current_stream_capturing() else honest(x)
 
@@ -44,6 +49,27 @@ def on_a_second_stream(x):
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         return slow(x)
+
+
+def one_long_launch(x):
+    """The same with a launch that goes on long after the host has returned."""
+    if torch.cuda.is_current_stream_capturing():
+        return slow(x)
+    stream = kept.setdefault("stream", torch.cuda.Stream())
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(300_000)
+        return honest(x)
+
+
+def beside_the_spin(x):
+    """Waits for nothing, so that its work is over before the spin is; what the events see moves as much as a copy."""
+    if torch.cuda.is_current_stream_capturing():
+        return slow(x)
+    with torch.cuda.stream(kept.setdefault("stream", torch.cuda.Stream())):
+        y = slow(x)
+    copied(x, torch.empty_like(x))
+    return y
 
 
 def in_a_thread(x):

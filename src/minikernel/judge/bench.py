@@ -314,11 +314,10 @@ class _Bench:
         shape = [self.rows, self.cols]
         where = (self.block, self.results)
         batches = Batches(providers, (COPY, REFERENCE), shape, self.params["dtype"], where, self._judge)
-        batches.seen({name: timing.samples_us for name, timing in self.timings.items()}, BATCHES, graph=False)
+        alone = {name: timing.samples_us for name, timing in self.timings.items()}
+        batches.seen(alone, BATCHES, graph=False)
         batches.capture()
-        told: dict[str, list[float]] = {name: [] for name in providers}
-        batches.seen(told, GRAPHS, graph=True)
-        for name, taken in told.items():
+        for name, taken in batches.graphs(alone, GRAPHS).items():
             self.timings[name].graph_samples_us = [max(round(one, DIGITS), 10**-DIGITS) for one in taken]
 
     def _clocks_part(self) -> dict | None:

@@ -45,7 +45,7 @@ class Spread:
         fill(self.inputs, seed)
         # what the host takes to queue the calls lies within the spin, as it does where each is timed by itself
         calls = 1 if function is None else len(self.inputs)
-        clock = DeviceClock(calls) if self.device.type == "cuda" else HostClock()
+        clock = clock_on(self.device, calls)
         if function is None:
             graph, self.results = self.graphs[name]
             graph.replay()
@@ -88,6 +88,11 @@ def digest(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     whole = torch.int32 if rows.dtype.itemsize == 4 else torch.int16
     # the product wraps
     return (rows.contiguous().view(whole).to(torch.int32) * weights).sum(-1, dtype=torch.int64)
+
+
+def clock_on(device: torch.device, calls: int) -> "HostClock | DeviceClock":
+    """A clock that begins now, for so many calls on a device."""
+    return DeviceClock(calls) if device.type == "cuda" else HostClock()
 
 
 class HostClock:

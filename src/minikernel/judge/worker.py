@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from minikernel.judge.memory import ALIGNED, Block, Layout, contiguous
-from minikernel.judge.spread import DeviceClock, HostClock, Spread
+from minikernel.judge.spread import Spread, clock_on
 from minikernel.ops.registry import any_spec
 from minikernel.proof.proof import poisoned_memory
 from minikernel.proof.redzones import Redzones
@@ -224,7 +224,7 @@ class Worker:
         """A call's result, and the microseconds that it took: on a GPU between two events behind a short spin."""
         if given[0].is_cuda:
             torch.cuda.synchronize()
-        clock = DeviceClock(1) if given[0].is_cuda else HostClock()
+        clock = clock_on(given[0].device, 1)
         result = function(*given)
         return result, clock.microseconds()
 

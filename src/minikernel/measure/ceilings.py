@@ -1,4 +1,4 @@
-"""Measure the ceilings of a machine: copy and cache bandwidth, fp32, TF32 and bf16 arithmetic.
+"""Measure the ceilings of a machine: copy and cache bandwidth, fp32, TF32 and bf16 arithmetic, a GPU's latency.
 
 Bandwidths are those of a copy, bytes read plus bytes written. The fp32 ceiling is the better of a chain of
 fused multiply-adds held in registers and of a matrix product: on a GPU the first needs no tensor core and
@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from minikernel.measure.beside import noise_beside
 from minikernel.measure.cost import datasheet
 from minikernel.measure.timing import CACHE_MULTIPLE, last_level_cache_bytes, measure
 
 WARMUP, LAUNCHES = 3, 30
+CHASE_CACHES = 4
 # Copies far beyond the cache, products large enough to keep
 # every unit busy, and both small enough for a CPU's patience.
 SIZES: dict[str, dict[str, Any]] = {  # copy bytes (times the last-level cache), matrix side, by kind of device
@@ -43,6 +45,11 @@ class Rate:
     @property
     def tera_per_s(self) -> float:
         return self.giga_per_s / 1e3
+
+    @property
+    def ns(self) -> float:
+        """What one of them takes, where each waits for the one before."""
+        return float(np.median(self.samples_us)) * 1e3 / self.amount
 
 
 def large_copy(device: torch.device) -> Rate:
@@ -92,6 +99,20 @@ def multiply_add_rate(device: torch.device) -> Rate:
     return Rate(elements.numel() * FLOP_PER_ELEMENT, timing.samples_us)
 
 
+def latency(device: torch.device) -> Rate:
+    """Loads from memory of which each needs the one before, on a GPU."""
+    from minikernel.measure.chase import LOADS, chase, links
+
+    # no more than gives each launch lines that none has met: a larger memory's pages are not found at once either
+    cache_bytes = last_level_cache_bytes(device)
+    cycle = links(CHASE_CACHES * cache_bytes, device)
+    place = torch.zeros(1, dtype=torch.int64, device=device)
+    torch.empty(2 * cache_bytes, dtype=torch.uint8, device=device).fill_(0)  # what the cache holds of the links goes
+    # each launch goes on where the last one ended, so that it meets no line twice
+    timing = measure({"chase": lambda x: chase(x, place)}, [cycle], WARMUP, LAUNCHES)["chase"]
+    return Rate(LOADS, timing.samples_us)
+
+
 def measure_ceilings(device: str, torch_device: str, log: Callable[[str], None]) -> dict:
     """Measure every ceiling of the device. Keys as in `ceilings.json`; null where a device has no such unit.
 
@@ -114,20 +135,30 @@ def measure_ceilings(device: str, torch_device: str, log: Callable[[str], None])
         "fp32_tflop_per_s": [matrix_rate(side, torch.float32, at), *([multiply_add_rate(at)] if on_gpu else [])],
         "tf32_tflop_per_s": [matrix_rate(side, torch.float32, at, tf32=True)] if on_gpu else [],
         "bf16_tflop_per_s": [matrix_rate(side, torch.bfloat16, at)] if has_bf16 else [],
+        "latency_ns": [latency(at)] if on_gpu else [],
     }
     ceilings = ceilings_of(rates)
     for name, value in ceilings.items():
         log(f"{device}: {name} = {'none' if value is None else f'{value:,.2f}'}")
     # raw, so that every ceiling can be worked out again from a record
     samples = {name: [asdict(rate) for rate in measured] for name, measured in rates.items()}
-    return {**ceilings, "samples": samples, "cache_bytes": cache_bytes, "datasheet": datasheet(device)}
+    noise = noise_beside(at)
+    return {
+        **ceilings,
+        "samples": samples,
+        "cache_bytes": cache_bytes,
+        "multiprocessors": torch.cuda.get_device_properties(at).multi_processor_count if on_gpu else None,
+        "datasheet": datasheet(device),
+        "noise": noise,
+    }
 
 
 def ceilings_of(rates: dict[str, list[Rate]]) -> dict[str, float | None]:
     """The best of what was measured for each ceiling, in the unit of its name; None where nothing was."""
-    return {
-        name: max(
-            (rate.giga_per_s if name.endswith("gb_per_s") else rate.tera_per_s for rate in measured), default=None
-        )
-        for name, measured in rates.items()
-    }
+    return {name: _best(name, measured) if measured else None for name, measured in rates.items()}
+
+
+def _best(name: str, measured: list[Rate]) -> float:
+    if name.endswith("_ns"):
+        return min(rate.ns for rate in measured)
+    return max(rate.giga_per_s if name.endswith("gb_per_s") else rate.tera_per_s for rate in measured)

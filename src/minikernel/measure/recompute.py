@@ -10,6 +10,7 @@ from itertools import groupby
 import torch
 
 from minikernel.measure import bench
+from minikernel.measure.beside import ORDER, figures
 from minikernel.measure.ceilings import Rate, ceilings_of
 from minikernel.measure.choice import fastest
 from minikernel.measure.contest import head_contest, host_cost
@@ -24,8 +25,13 @@ SHAPE = ("rows", "cols", "dtype")
 
 
 def ceilings(artefact: dict) -> dict:
-    """The ceilings, each from the bytes or operations of a launch and the launches' times."""
-    return ceilings_of({name: [Rate(**rate) for rate in measured] for name, measured in artefact["samples"].items()})
+    """The ceilings, each from the bytes or operations of a launch and the launches' times; and the noise floors."""
+    rates = {name: [Rate(**rate) for rate in measured] for name, measured in artefact["samples"].items()}
+    again: dict = ceilings_of(rates)
+    # records of before jobs came beside what is timed have none
+    if noise := artefact.get("noise"):
+        again["noise"] = {"rows": [{name: figures(row[name]) for name in ORDER} for row in noise["rows"]]}
+    return again
 
 
 def autotune(artefact: dict) -> dict:

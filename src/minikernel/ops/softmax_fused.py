@@ -16,6 +16,7 @@ from minikernel.ops.softmax_cuda import (
     Layout,
     Limits,
     allocate_like,
+    largest_shared_bytes,
     launch,
     limits_of,
     short_block,
@@ -68,6 +69,29 @@ LAYOUTS = {
 LONG = {4: Layout("fused_long", 1024, 4), 2: Layout("fused_long", 512, 2)}
 
 
+@functools.cache
+def room_of(device: int) -> Limits:
+    """What CUDA device number `device` gives a row here: its shared memory, which cards without clusters have too.
+
+    Copies straight into it came with compute capability 8.0.
+    """
+    if torch.cuda.get_device_capability(device)[0] < 8:
+        return Limits(0, 1)
+    return Limits(largest_shared_bytes(device), limits_of(device).blocks)
+
+
+def largest_of(limits: Limits) -> Layout:
+    """The layout that holds the longest rows on a device that has less room than those of the tables ask for.
+
+    A row that is held is read once, at a block a multiprocessor: a whole row in flight there is far more than hides
+    the memory's latency, and the less bandwidth a multiprocessor has its share of, the less its exponentials show.
+    """
+    blocks, threads, vectors = min(limits.blocks, LARGEST[-1].blocks), LARGEST[-1].threads, LARGEST[-1].vectors
+    kernel = "fused_cluster" if blocks > 1 else "fused_shared"
+    beside = Layout(kernel, threads, vectors, 0, blocks).shared_bytes
+    return Layout(kernel, threads, vectors, max(limits.shared_bytes - beside, 0) // (threads * VECTOR_BYTES), blocks)
+
+
 def vectors_of(cols: int, itemsize: int, aligned: bool) -> int:
     """16-byte vectors that a row of `cols` elements may touch; `aligned`: it starts on a 16-byte boundary."""
     # a row that starts between two boundaries touches a vector at each end
@@ -83,12 +107,14 @@ def layout_for(cols: int, itemsize: int, aligned: bool, limits: Limits = HOPPER)
         aligned: every row starts on a 16-byte boundary. Where not, a row may touch one vector more.
         limits: of the device.
     """
-    for layout in LAYOUTS[itemsize]:
+    # None where the tables' largest fits, or the device gives no shared memory.
+    own = (largest_of(limits),) if 0 < limits.shared_bytes < LARGEST[-1].shared_bytes else ()
+    for layout in (*LAYOUTS[itemsize], *own):
         # a short row's lanes hold its whole vectors, and a few elements of its ends besides
         short = layout.kernel == "fused_short"
         needed = cols * itemsize // VECTOR_BYTES if short else vectors_of(cols, itemsize, aligned)
         shared_bytes = layout.shared_bytes if layout.slots else 0
-        # `slots` need shared memory beyond what every kernel has; `Limits` counts it as 0 before clusters came.
+        # `slots` need shared memory beyond what every kernel has
         if layout.capacity >= needed and layout.blocks <= limits.blocks and shared_bytes <= limits.shared_bytes:
             return layout
     return LONG[itemsize]
@@ -140,7 +166,8 @@ def fused(x: torch.Tensor) -> torch.Tensor:
     """Compute softmax over the last axis, each row read once and written once (`cuda/fused.cu`).
 
     Any shape, float32, bfloat16 or float16. Rows that no cluster holds (more than 688,128 float32
-    columns, twice that in 16 bits; 32,768 on a device without clusters) are read twice.
+    columns on an H200, twice that in 16 bits; 57,344 where there are no clusters and 99 KB of shared memory) are read
+    twice.
 
     Raises:
         LabError: `x` is not on a CUDA device, its dtype has no kernel here, or CuPy is missing.
@@ -150,5 +177,5 @@ def fused(x: torch.Tensor) -> torch.Tensor:
     if rows.numel():
         cols = rows.shape[-1]
         aligned = rows.data_ptr() % VECTOR_BYTES == 0 and cols * rows.element_size() % VECTOR_BYTES == 0
-        launch(fused_plan(rows.dtype, cols, aligned, limits_of(rows.get_device())), rows, y)
+        launch(fused_plan(rows.dtype, cols, aligned, room_of(rows.get_device())), rows, y)
     return y if x.dim() else y.view(())

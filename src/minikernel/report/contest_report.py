@@ -151,18 +151,25 @@ def _line(rows: list[dict]) -> dict:
     }
 
 
+# Of a block at most, by compute capability: CUDA's programming guide, table of technical specifications.
+SHARED_KB = {"8.0": 163, "8.6": 99, "8.7": 163, "8.9": 99, "9.0": 227, "10.0": 227, "10.3": 227, "12.0": 99, "12.1": 99}
+
+
 def layout_of(direction: str, made: dict) -> Callable[[int, int], str]:
     """(columns, bytes of an element) -> the CUDA C kernel that takes such rows on the device of a provenance."""
     from minikernel.ops import softmax_cuda, softmax_fused
     from minikernel.ops import softmax_cuda_backward as softmax_backward
 
+    capability = made["hardware"]["gpu"]["compute_cap"]
+    clusters = softmax_cuda.largest_cluster(int(capability.split(".")[0]))
+
     def forward(cols: int, itemsize: int) -> str:
         aligned = cols * itemsize % softmax_cuda.VECTOR_BYTES == 0
-        return softmax_fused.layout_for(cols, itemsize, aligned).kernel
+        room = softmax_cuda.Limits(SHARED_KB.get(capability, min(SHARED_KB.values())) * 1024, clusters)
+        return softmax_fused.layout_for(cols, itemsize, aligned, room).kernel
 
     def backward(cols: int, itemsize: int) -> str:
-        major = int(made["hardware"]["gpu"]["compute_cap"].split(".")[0])
-        return softmax_backward.layout_for(cols, itemsize, softmax_cuda.largest_cluster(major)).kernel
+        return softmax_backward.layout_for(cols, itemsize, clusters).kernel
 
     return forward if direction == "forward" else backward
 

@@ -112,7 +112,27 @@ def views(made: Artefacts, language: str = "en") -> dict:
         "worth": WORTH,
         "swaps": by_checkpoint(made.swaps, equivalence["weights"]["sha256"]),
         "proofs": made.proofs,
+        "beside": [view for ceiling in made.ceilings for view in beside_views(ceiling)],
     }
+
+
+def beside_views(ceilings: dict) -> list[dict]:
+    """What jobs beside did to a device's times, shape by shape; nothing where it was not measured."""
+    noise = ceilings.get("noise")
+    if not noise:
+        return []
+    return [
+        {
+            "name": _name(ceilings["provenance"]),
+            "cores": {way: row[way]["busy"] for way in ("alone", "beside")},
+            "shape": (row["rows"], row["cols"]),
+            "alone": row["alone"]["noise_floor"],
+            "beside": row["beside"]["noise_floor"],
+            "moved": (moved := row["beside"]["median_us"] / row["alone"]["median_us"] - 1),
+            "within": abs(moved) <= max(row["alone"]["noise_floor"], row["beside"]["noise_floor"]),
+        }
+        for row in noise["rows"]
+    ]
 
 
 def _last_rung(at: dict[tuple, dict], shape: tuple[int, int]) -> dict:

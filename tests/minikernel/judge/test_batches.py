@@ -10,13 +10,16 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import tricks
+from simulated_gpu import COPY, SLOW, SOFTMAX, Process, simulated
 
-from minikernel.judge import batches
+from minikernel.judge import batches, bench
 from minikernel.judge.batches import Batches, Provider, space
 from minikernel.judge.client import Failed, KernelProcess
 from minikernel.judge.memory import Block
 from minikernel.judge.spread import digest, weights_of
 from minikernel.judge.starting import WAITING
+from minikernel.measure.timing import Timing
 
 pytestmark = pytest.mark.usefixtures("forked")
 TRICKS = Path(__file__).parents[1] / "tricks.py"
@@ -139,3 +142,61 @@ def test_a_batch_has_as_many_inputs_as_have_room(shape: list[int], dtype: str, c
     assert batches.count_of(shape, dtype) == count
     digests, looked_at = count * shape[0] * 8, count * 16 * shape[1]
     assert digests + looked_at * 2 <= space(shape, dtype) <= digests + 4096 + looked_at * 4
+
+
+def judged_alone_and_in_graphs(function: str, monkeypatch: pytest.MonkeyPatch) -> tuple[float, float, float]:
+    """Told of a call by itself, seen of calls and seen of graphs, as the bench judges a kernel on a simulated GPU."""
+    gpu, seen = simulated(monkeypatch), []
+    honest_seen = Batches.seen
+
+    def watched(self: Batches, *given, **named) -> dict:
+        seen.append(honest_seen(self, *given, **named)["mine"])
+        return {"mine": seen[-1]}
+
+    monkeypatch.setattr(Batches, "seen", watched)
+    for rounds in ("BATCHES", "GRAPHS"):  # times are counted here, so that a few say the same
+        monkeypatch.setattr(bench, rounds, 3)
+    judged = object.__new__(bench._Bench)
+    judged.block, judged.results = Block(4096 + space(SHAPE, "float32")), 4096
+    kernels = {"mine": getattr(tricks, function), "F.softmax": tricks.honest, "copy": tricks.copied}
+    judged.own = judged.others = process = Process(gpu, kernels, judged.block)
+    judged.config, judged.params, judged._judge = None, {"dtype": "float32"}, judged_here
+    judged.rows, judged.cols = SHAPE
+    judged.providers = {name: (process, name) for name in kernels}
+    judged.timings = {name: Timing(process.alone(name)) for name in kernels}
+    judged._time_batches()
+    judged.block.close()
+    return judged.timings["mine"].median_us, seen[0], seen[1]
+
+
+def judged_here(results: torch.Tensor, x: torch.Tensor, rows: list[int]) -> None:
+    assert torch.allclose(results, torch.softmax(x.double(), -1).float(), atol=0, rtol=1e-5)
+
+
+def test_on_a_simulated_gpu_an_honest_kernel_is_seen_as_it_tells():
+    """Of 60 us as of 9: what lies besides the calls is taken off."""
+    for function, takes in (("slow", SLOW), ("honest", SOFTMAX)):
+        with pytest.MonkeyPatch.context() as patch:
+            told, calls, graphs = judged_alone_and_in_graphs(function, patch)
+        assert told == pytest.approx(takes)
+        assert calls == pytest.approx(takes, abs=1)
+        assert graphs == pytest.approx(takes, abs=1)
+
+
+def test_one_long_launch_on_a_second_stream_is_seen(monkeypatch: pytest.MonkeyPatch):
+    """Events of the current stream miss it, and the judge's clock does not: the device is waited for."""
+    with pytest.raises(Failed) as failure:
+        judged_alone_and_in_graphs("one_long_launch", monkeypatch)
+    reason = failure.value.reason
+    assert reason["code"] == "clock"
+    assert reason["microseconds"] < 10
+    assert 150 < reason["seen"] < 175  # 300,000 cycles, and a softmax
+
+
+def test_work_beside_the_spin_is_seen_where_a_graph_has_no_spin_for_each_call(monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patch, pytest.raises(Failed) as failure:
+        judged_alone_and_in_graphs("beside_the_spin", patch)
+    reason = failure.value.reason
+    assert reason["code"] == "clock"
+    assert reason["microseconds"] == pytest.approx(COPY, abs=0.1)
+    assert reason["seen"] == pytest.approx(SLOW, abs=1)

@@ -21,6 +21,8 @@ CLOCK = "its process says that a call took .* µs, and by the judge's clock it t
 SAID = {
     "nothing_while_captured": WRONG,
     "once_in_a_graph": WRONG,
+    "one_long_launch": CLOCK,
+    "beside_the_spin": CLOCK,
     "in_a_thread": f"{CLOCK}|{WRONG}",
     "at_the_next_call": WRONG,
     "events_patched": CLOCK,

@@ -14,7 +14,16 @@ from minikernel.ops.ladder import softmax_warp
 from minikernel.ops.ladder.table import LADDERS
 from minikernel.ops.registry import SPECS
 from minikernel.ops.softmax_cuda import HOPPER, Limits, source
-from minikernel.ops.softmax_fused import LAYOUTS, LONG, fused, fused_expression, fused_plan, instances, layout_for
+from minikernel.ops.softmax_fused import (
+    LAYOUTS,
+    LONG,
+    fused,
+    fused_expression,
+    fused_plan,
+    instances,
+    largest_of,
+    layout_for,
+)
 from minikernel.proof.proof import numpy_error
 from minilab import LabError
 
@@ -162,6 +171,25 @@ def test_fused_is_right_at_every_layout_and_every_offset(dtype):
         for offset in (0, 1, 8):
             x = torch.randn(3 * cols + offset, device="cuda").to(dtype)[offset:].view(3, cols)
             assert numpy_error(fused(x), x) < tolerance, (cols, offset)
+
+
+@gpu
+@needs_gpu
+@pytest.mark.parametrize("limits", [Limits(101376, 1), Limits(166912, 1), Limits(101376, 8)], ids=str)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.bfloat16, 2**-8 + 1e-5)])
+def test_the_longest_rows_that_a_card_of_less_room_holds_are_right(limits, dtype, tolerance):
+    """On any card with as much room; the layouts are those of a card with less."""
+    cap = softmax_cuda.limits_of(0).blocks
+    if limits.blocks > cap or limits.shared_bytes > softmax_cuda.largest_shared_bytes(0):
+        pytest.skip("has less room")
+    longest = largest_of(limits).capacity * 16 // dtype.itemsize
+    for cols in (50257, longest - 64, longest - 9):
+        plan = fused_plan(dtype, cols, cols * dtype.itemsize % 16 == 0, limits)
+        assert "fused_long" not in plan.expression
+        x = torch.randn(3, cols, device="cuda").to(dtype)
+        y = torch.empty_like(x)
+        softmax_cuda.launch(plan, x, y)
+        assert numpy_error(y, x) < tolerance, cols
 
 
 @gpu

@@ -8,6 +8,7 @@ import yaml
 from artefacts import (
     AUTOTUNE,
     EQUIVALENCE,
+    NOISE,
     PORT,
     SWAP,
     allocation,
@@ -364,6 +365,38 @@ def test_autotunes_choice_says_what_is_launched_where_it_knows():
     assert "costs the host more than a launch of `fused`" in text
     assert "above 25 µs" in text
     assert "below 93% of" in text
+
+
+def test_what_jobs_beside_do_to_a_gpus_times_is_told_where_it_was_measured():
+    device = {"device": "h200", "hardware": {"gpu": {"name": "NVIDIA H200"}, "cpu": "A Chip"}}
+    page = report_24(made(benches=[gpu_bench()], ceilings=[ceilings(provenance=device, noise=NOISE)]))
+    assert (
+        "On NVIDIA H200 at 4,096 x 600, two timings of F.softmax lay 0.42% apart while other processes kept 0.4 cores\n"
+        "  busy, and 0.91% while they kept 4.5 busy. The time itself moved by +0.26%, which is within that noise."
+        in page
+    )
+    assert "0.03% apart while other processes kept 0.3 cores\n  busy, and 0.17% while they kept 4.1 busy" in page
+    assert "+1.50%, which is more than that noise." in page
+    for noise in (None, ...):  # none was measured; a record of before
+        made_before = ceilings(provenance=device, **({} if noise is ... else {"noise": noise}))
+        assert "other processes kept" not in report_24(made(benches=[gpu_bench()], ceilings=[made_before]))
+
+
+@pytest.mark.parametrize(
+    ("capability", "held"),
+    [
+        ("8.0", ["fused_shared", "fused_long", "backward_long"]),
+        ("8.9", ["fused_shared", "fused_long", "backward_long"]),
+        ("9.0", ["fused_shared", "fused_cluster", "backward_cluster"]),
+        ("12.0", ["fused_shared", "fused_cluster", "backward_cluster"]),
+    ],
+)
+def test_the_contest_names_the_kernel_that_takes_a_row_on_its_own_card(capability: str, held: list[str]):
+    forward, backward = (
+        contest_report.layout_of(direction, {"hardware": {"gpu": {"compute_cap": capability}}})
+        for direction in ("forward", "backward")
+    )
+    assert [forward(50257, 4), forward(131072, 4), backward(32768, 4)] == held
 
 
 LEARNERS_WORDS = 1500

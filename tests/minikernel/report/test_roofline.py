@@ -32,22 +32,43 @@ def test_cost_of_a_softmax():
     assert cost.datasheet("cpu-amd-epyc") is None
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe", "NVIDIA H200", "NVIDIA B200", "NVIDIA A100-SXM4-40GB",
-        "NVIDIA A100-SXM4-80GB", "NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB", "NVIDIA L4", "NVIDIA L40S",
-        "NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090",
-    ],
-)  # fmt: skip
+# By the name that the driver gives: multiprocessors, float32 lanes of one, boost clock in GHz; pins of the memory and
+# what each carries, Gbit/s; bf16 operations of one multiprocessor and clock on tensor cores that accumulate in
+# float32, and the clock that the maker reckons these with. What reviews and the tools of the driver tell of the chip.
+CHIPS = {
+    "NVIDIA H200": (132, 128, 1.98, 6144, 6.25, 4096, 1.83),
+    "NVIDIA H100 80GB HBM3": (132, 128, 1.98, 5120, 5.23, 4096, 1.83),
+    "NVIDIA H100 PCIe": (114, 128, 1.755, 5120, 3.19, 4096, 1.62),
+    "NVIDIA A100-SXM4-40GB": (108, 64, 1.41, 5120, 2.43, 2048, 1.41),
+    "NVIDIA A100-SXM4-80GB": (108, 64, 1.41, 5120, 3.186, 2048, 1.41),
+    "NVIDIA A100-PCIE-40GB": (108, 64, 1.41, 5120, 2.43, 2048, 1.41),
+    "NVIDIA A100 80GB PCIe": (108, 64, 1.41, 5120, 3.024, 2048, 1.41),
+    "NVIDIA L4": (58, 128, 2.04, 192, 12.5, 1024, 2.04),
+    "NVIDIA L40S": (142, 128, 2.52, 384, 18, 1024, 2.49),
+    "NVIDIA GeForce RTX 3090": (82, 128, 1.695, 384, 19.5, 512, 1.695),
+    "NVIDIA GeForce RTX 4090": (128, 128, 2.52, 384, 21, 512, 2.52),
+    "NVIDIA GeForce RTX 5090": (170, 128, 2.407, 512, 28, 512, 2.407),
+}
+
+
+@pytest.mark.parametrize("name", CHIPS)
 def test_a_card_that_people_have_has_its_makers_peaks(name: str):
-    """By the name that its driver gives; rates of tensor cores are dense, so that bf16 is twice TF32 or more."""
+    """Worked out from the chip. Rates of tensor cores are dense, and bf16 has twice the rate of TF32."""
+    multiprocessors, lanes, clock, pins, gbit, operations, tensor_clock = CHIPS[name]
     sheet = cost.datasheet(slug(name))
     assert sheet is not None
-    assert 250 < sheet["memory_gb_per_s"] < 9000
-    assert sheet["fp32_tflop_per_s"] <= sheet["tf32_tflop_per_s"]
-    assert 1.97 * sheet["tf32_tflop_per_s"] <= sheet["bf16_tflop_per_s"] <= 2.05 * sheet["tf32_tflop_per_s"]
+    assert sheet["fp32_tflop_per_s"] == pytest.approx(multiprocessors * lanes * 2 * clock / 1e3, rel=0.01)
+    assert sheet["memory_gb_per_s"] == pytest.approx(pins * gbit / 8, rel=0.03)
+    assert sheet["bf16_tflop_per_s"] == pytest.approx(multiprocessors * operations * tensor_clock / 1e3, rel=0.01)
+    # the L40S's datasheet gives 183 and 362.05
+    assert sheet["tf32_tflop_per_s"] == pytest.approx(sheet["bf16_tflop_per_s"] / 2, rel=0.012)
+
+
+def test_a_card_that_is_not_known_has_no_peaks_and_one_without_chip_facts_has():
     assert cost.datasheet(slug("NVIDIA GeForce GTX 9999")) is None
+    sheet = cost.datasheet(slug("NVIDIA B200"))
+    assert sheet is not None
+    assert sheet["bf16_tflop_per_s"] > 2 * 989  # of two dies
 
 
 @pytest.mark.parametrize(("device", "said"), [("geforce-gtx-9999", True), ("cpu-amd-epyc", False)])

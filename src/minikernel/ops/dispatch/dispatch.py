@@ -3,8 +3,9 @@
 `tables/{device}.json`, small enough to read, says for each shape that was tuned on a device which of
 `fused` and `triton` was faster there; `dispatch_table` makes it of autotune's log, which has the times: with them
 here, each tuning would stale what was measured by the same choices. At a width that it holds, the nearest
-number of rows decides. Any other width, and a device that nobody tuned, gets `fused`, or where CuPy is
-missing, which compiles it, the Triton kernel in its default configuration.
+number of rows decides. Any other width, and a device that nobody tuned, gets `fused`, whose layouts follow from
+the device's shared memory and clusters; or where CuPy is missing, which compiles it, the Triton kernel in its
+default configuration, but for long rows of 16 bits.
 """
 
 import functools
@@ -73,7 +74,21 @@ def choose(entries: list[dict], dtype: torch.dtype, rows: int, cols: int, cuda_c
         entry = min(tuned, key=lambda e: abs(math.log(e["rows"] / max(rows, 1))))
         if cuda_c or entry["kernel"] == "triton":
             return Choice(entry["kernel"], entry["config"])
-    return Choice("fused" if cuda_c else "triton")
+    return Choice("fused") if cuda_c else Choice("triton", looped(cols, dtype.itemsize))
+
+
+def looped(cols: int, itemsize: int) -> dict[str, int] | None:
+    """A configuration for rows that Triton's default would loop over with 32 warps, where another is faster.
+
+    Measured on an H200 at 131,072 columns: programs of 16 warps took 2.2 % less in bfloat16, 6 % more in float32.
+    """
+    # where this is asked, Triton is there
+    from minikernel.ops.softmax_triton_configs import default_config, fits
+
+    default = default_config(cols, itemsize)
+    if itemsize == 4 or fits(cols, default, itemsize):
+        return None
+    return {"BLOCK": 2048, "ROWS": 1, "num_warps": 16}
 
 
 # Bounded, because the number of rows is in the key and need not ever come twice.

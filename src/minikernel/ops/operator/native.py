@@ -43,7 +43,7 @@ def resolve(backward: bool, dtype: str, rows: int, cols: int, aligned: bool, dev
     if backward:
         plan = softmax_backward.backward_plan(torch_dtype, rows, cols, aligned, device)
     else:
-        plan = softmax_fused.fused_plan(torch_dtype, cols, aligned, softmax_cuda.limits_of(device))
+        plan = softmax_fused.fused_plan(torch_dtype, cols, aligned, softmax_fused.room_of(device))
     kernel = softmax_cuda.compiled(plan.source, plan.expression, device)
     return kernel.ptr, plan.rows, plan.blocks, plan.threads, plan.shared_bytes
 
