@@ -207,16 +207,17 @@ def test_a_kernel_leaves_here_what_it_leaves_there(name):
     assert not [str(one) for one in left if one.units > units]
 
 
+TYPES = {"fp64": torch.float64, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16,
+         "fp8e4nv": torch.float8_e4m3fn, "fp8e5": torch.float8_e5m2, "i1": torch.bool, "u8": torch.uint8,
+         **{f"i{bits}": getattr(torch, f"int{bits}") for bits in (8, 16, 32, 64)}}  # fmt: skip
+
+
 class StandIn:
     """In the place of a GPU: what torch would compile and launch runs here, from the file that torch has made of it.
 
     Args:
         bit: in the last place of the first number that each kernel leaves, the bit that is changed; 0 for none.
     """
-
-    NAMES = {"fp64": torch.float64, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16,
-             "fp8e4nv": torch.float8_e4m3fn, "fp8e5": torch.float8_e5m2, "i1": torch.bool, "u8": torch.uint8,
-             **{f"i{bits}": getattr(torch, f"int{bits}") for bits in (8, 16, 32, 64)}}  # fmt: skip
 
     def __init__(self, bit: int = 0) -> None:
         self.bit, self.launches, self.run = bit, 0, kernels.run
@@ -225,6 +226,10 @@ class StandIn:
         from torch._inductor.runtime import triton_helpers, triton_heuristics
 
         self.patches = contextlib.ExitStack()
+
+        def run(there: Any, *given: Any, stream: int) -> None:
+            self.launch(there, given, stream)
+
         for owner, name, instead in (
             (triton_helpers, "set_driver_to_gpu", lambda: None),
             (
@@ -247,7 +252,7 @@ class StandIn:
         assert (stream, there.triton_meta["device_type"], len(given)) == (7, "cuda", len(told))
         for one, kind in zip(given, told, strict=True):
             dtype = one.dtype if isinstance(one, torch.Tensor) else type(one)
-            assert dtype == (self.NAMES[kind[1:]] if kind.startswith("*") else int), (dtype, kind)
+            assert dtype == (TYPES[kind[1:]] if kind.startswith("*") else int), (dtype, kind)
         text = Path(there.filename).read_text().replace("(type='cuda'", "(type='cpu'")
         ran = self.run(kernels.kernel_of(there.fn.__name__, text), given, 100.0)
         self.launches += 1
@@ -263,7 +268,7 @@ class StandIn:
 @pytest.mark.parametrize("name", ["8_bits", "atomics", "scans"])
 def test_all_of_it_but_the_gpu_runs_here(name):
     """Here against here nothing differs; one bit of one number that a launch leaves is seen, and in no other memory."""
-    function, inputs, units = CASES[name]
+    function, inputs, _ = CASES[name]
     with StandIn() as right:
         left = held_against(function, inputs, "cpu")
     assert right.launches
