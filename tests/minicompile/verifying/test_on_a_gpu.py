@@ -232,11 +232,7 @@ class StandIn:
 
         for owner, name, instead in (
             (triton_helpers, "set_driver_to_gpu", lambda: None),
-            (
-                triton_heuristics.CachingAutotuner,
-                "run",
-                lambda there, *given, stream: self.launch(there, given, stream),
-            ),
+            (triton_heuristics.CachingAutotuner, "run", run),
             (torch.cuda, "current_stream", lambda: types.SimpleNamespace(cuda_stream=7)),
         ):
             self.patches.enter_context(mock.patch.object(owner, name, instead))

@@ -475,8 +475,13 @@ def _held(view: KernelView, entry: dict, found: Stored | None) -> dict:
 def _written(view: KernelView, entry: dict, alone: bool) -> Stored | None:
     """What was found, after the call, in the memory that a parameter is given."""
     names = {*re.findall(r"\w+", entry["given"] or "")}
-    stores = view.values["stores"] if view.values is not None and alone else []
-    return next((one for one in stores if one["buffer"] in names), None)
+    if view.values is None or not alone:
+        return None
+    later = [call for call in view.graph["calls"] if (call["line"] or 0) > view.call["line"]]
+    changed = [one["buffer"] for call in later for one in (call.get("values") or {}).get("stores", ())]
+    # the values that a buffer has in the end are not the kernel's where a later call changes them
+    unknown = [Stored(buffer=name, nodes=[], part=None, returned=False) for name in names if name in changed]
+    return next((one for one in (*view.values["stores"], *unknown) if one["buffer"] in names), None)
 
 
 def _read(view: KernelView, entry: dict) -> Stored | None:
