@@ -121,8 +121,21 @@ def test_memory_that_a_library_changes_afterwards_is_no_result_of_the_kernel_tha
     capture = with_ties("scatter_maximum", "simulated", ties([fill, library], held, library=["scatter_reduce"]))
     text = page(capture, "triton_poi_fused_abs_scatter_reduce_zeros_0")
     written = next(line for line in text.splitlines() if line.startswith("- `buf0`"))
-    assert written.startswith("- `buf0`, in which no ATen operation's values were found")
+    assert written.startswith("- `buf0`, filled with one value (")
     assert "returns it" not in written
+
+
+def test_memory_of_which_a_part_is_read_again_is_named_after_all_that_the_kernel_left_there():
+    nodes = {"sum": {"name": "sum", "fate": "materialised", "inputs": []},
+             "diagonal": {"name": "diagonal", "fate": "view", "inputs": ["sum"]},
+             "cos": {"name": "cos", "fate": "inlined", "inputs": []}}  # fmt: skip
+    left = {"buffer": "buf0", "nodes": ["sum"], "part": "unrounded", "returned": True}
+    entry = {"given": "buf0", "content": "buf0", "element": "6*p0", "places": [{"lines": [9]}]}
+    for seen, told in (("diagonal", "sum"), ("sum", "sum"), ("cos", "cos")):
+        values = {"reads": [], "stores": [left], "lines": [{"line": 9, "nodes": [seen], "part": None}]}
+        found = facts._read(SimpleNamespace(values=values, written={"buf0"}, nodes=nodes), entry)
+        assert found["nodes"] == [told]
+        assert not found["returned"]
 
 
 def test_steps_are_told_in_the_order_of_the_loop_that_needs_them_first():

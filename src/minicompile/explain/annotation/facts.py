@@ -500,8 +500,17 @@ def _read(view: KernelView, entry: dict) -> Stored | None:
     lines = {line for place in entry["places"] for line in place["lines"]}
     loaded = [one for one in view.values["lines"] if one["line"] in lines]
     if loaded and {one["line"] for one in loaded} == lines and len({str(one["nodes"]) for one in loaded}) == 1:
+        for stored in view.values["stores"]:  # of what the kernel itself has written, its loads may see a part
+            if stored["buffer"] in names and _are_views(view, [*stored["nodes"][:1], *loaded[0]["nodes"][:1]]):
+                return {**stored, "returned": False}
         return {"buffer": entry["given"], "nodes": loaded[0]["nodes"], "part": loaded[0]["part"], "returned": False}
     return None if entry["content"] in view.written else held
+
+
+def _are_views(view: KernelView, names: list[str]) -> bool:
+    """Whether two nodes are different views of one, or one of them is a view of the other."""
+    known = [_viewed(view, name)["name"] for name in names if name in view.nodes]
+    return len({*names}) == len(known) == 2 and known[0] == known[1]
 
 
 def _reuse(view: KernelView, old: str, new: str) -> int | None:
