@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from tied import ELEMENTS, buffers, call, refused, ties, with_ties
@@ -11,6 +12,7 @@ from zoo_proofs import schema
 from minicompile.explain.annotation import facts
 from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.annotation.choice import views_of
+from minicompile.explain.annotation.headline import in_order
 from minicompile.explain.capture_diff import diff_compiles
 from minicompile.explain.capture_diff_text import described
 from minicompile.explain.explorer.payload import payload
@@ -109,6 +111,44 @@ def test_a_kernel_that_prepares_memory_stores_what_it_stores_and_computes_no_sca
     assert head(text) == "This kernel computes, in this order: exponential, `index_put_`."
     assert "- `buf1`, the result of `aten.index_put_.default` (`index_put`)" in text
     assert "The graph returns it." in text
+
+
+def test_memory_that_a_library_changes_afterwards_is_no_result_of_the_kernel_that_prepares_it():
+    """A number in the text is no node's value by itself; then what the memory has in the end is the library's."""
+    fill = call("triton_poi_fused_abs_scatter_reduce_zeros_0", 173)
+    library = call("aten.scatter_reduce_.two", 183, kind="library", stores={"buf0": (["scatter_reduce"], None)})
+    held = buffers(arg0_1=["arg0_1"], arg1_1=["arg1_1"], buf0=["scatter_reduce"], returned=["buf0"])
+    capture = with_ties("scatter_maximum", "simulated", ties([fill, library], held, library=["scatter_reduce"]))
+    text = page(capture, "triton_poi_fused_abs_scatter_reduce_zeros_0")
+    written = next(line for line in text.splitlines() if line.startswith("- `buf0`"))
+    assert written.startswith("- `buf0`, filled with one value (")
+    assert "returns it" not in written
+
+
+def test_memory_of_which_a_part_is_read_again_is_named_after_all_that_the_kernel_left_there():
+    nodes = {"sum": {"name": "sum", "fate": "materialised", "inputs": []},
+             "diagonal": {"name": "diagonal", "fate": "view", "inputs": ["sum"]},
+             "cos": {"name": "cos", "fate": "inlined", "inputs": []}}  # fmt: skip
+    left = {"buffer": "buf0", "nodes": ["sum"], "part": "unrounded", "returned": True}
+    entry = {"given": "buf0", "content": "buf0", "element": "6*p0", "places": [{"lines": [9]}]}
+    for seen, told in (("diagonal", "sum"), ("sum", "sum"), ("cos", "cos")):
+        values = {"reads": [], "stores": [left], "lines": [{"line": 9, "nodes": [seen], "part": None}]}
+        found = facts._read(SimpleNamespace(values=values, written={"buf0"}, nodes=nodes), entry)
+        assert found["nodes"] == [told]
+        assert not found["returned"]
+
+
+def test_steps_are_told_in_the_order_of_the_loop_that_needs_them_first():
+    """The largest is found of what `relu` gives, in a loop before the one whose line `relu` was found in."""
+    nodes = {name: {"name": name, "inputs": inputs, "fate": "inlined"} for name, inputs in (
+        ("relu", []), ("amax", ["relu"]), ("exp", ["amax", "relu"]), ("log", ["exp"]), ("pow", []))}  # fmt: skip
+    lines = [{"line": line, "nodes": [name]} for name, line in (("amax", 3), ("exp", 4), ("log", 5), ("pow", 7))]
+    values = {"computes": ["amax", "exp", "log", "pow"], "lines": [*lines, {"line": 9, "nodes": ["relu"]}]}
+    view = SimpleNamespace(
+        fused=[*nodes.values()], nodes=nodes, code=[""] * 9, operations={}, values=values | {"again": ["relu"]},
+        graph={"panes": {"aten": "a"}}, pane=lambda _name: "",
+    )  # fmt: skip
+    assert [one["name"] for one in in_order(view)] == ["relu", "amax", "exp", "log", "pow"]
 
 
 def test_what_could_not_be_run_is_told_by_notes_and_the_head_counts_it(scattered):

@@ -36,6 +36,7 @@ REDUCES = re.compile(
 )
 POSITION = re.compile(  # of what is largest or least; a row of a few elements is compared one by one
     r"_with_index|helpers\.\w*index|arg(?:max|min)|IndexValue"
+    r"|= decltype\(\w+\)::blendv\(\w+, \w+, \w+\.template cast<int64_t"
     r"|(?s:(tmp\d+) = tl\.full\([^)]*\], \d+, tl\.int64\).*= tl\.where\(\w+, \w+, \1\))"
 )
 BY_TYPE = {
@@ -109,6 +110,9 @@ class Page:
         place, node = self.passed(pointer), self.texts.nodes.get(self._origin_of(name))
         if place is None or node is None or not self.call:
             return None
+        written, read = (touched.get(pointer, []) for touched in (self.kernel.stored, self.kernel.loaded))
+        if written and read and written[0] < read[0]:  # an earlier loop of the kernel's own
+            return "" if node.base in SIGNS and not self._no_line(node.base) else None
         maker = self.texts.maker(place, self.call.line)
         if maker is None:
             return "" if node.target == "placeholder" else None

@@ -24,7 +24,7 @@ SIGNS = {
     "neg": r"[=(]\s*-\s?\(?tmp|\.neg\(| - |\(-",
     "exp": EXPONENTIAL,
     "exp2": r"exp2|exp",
-    "expm1": r"expm1",
+    "expm1": r"expm1|\.exp\(\) - ",
     "log": r"log(?!i)",
     "log2": r"log2",
     "log10": r"log10",

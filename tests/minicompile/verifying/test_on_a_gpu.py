@@ -4,10 +4,14 @@
 many of them bit for bit, by how many units of the last place the others differ at most, and each memory that differs.
 """
 
+import contextlib
 import sys
 import time
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -155,10 +159,17 @@ def moved(one: torch.Tensor, copies: dict[int, torch.Tensor]) -> torch.Tensor:
     return whole.as_strided(one.size(), one.stride(), one.storage_offset())
 
 
-def held_against(function: Callable, inputs: tuple[torch.Tensor, ...], device: str = "cuda") -> list[Left]:
-    """Every kernel of a compiled function, on each of the inputs that a verification runs it on."""
+def launched(kernel: kernels.Kernel, given: list) -> None:
+    """Launch a kernel's text as Inductor's own wrapper does."""
     from torch._inductor.codecache import PyCodeCache
 
+    text = kernel.text.replace("(type='cpu'", "(type='cuda'")  # the wrapper's devices were changed to run here
+    there = getattr(PyCodeCache.load(text), kernel.name)
+    there.run(*given, stream=torch.cuda.current_stream().cuda_stream)
+
+
+def held_against(function: Callable, inputs: tuple[torch.Tensor, ...], device: str = "cuda") -> list[Left]:
+    """Every kernel of a compiled function, on each of the inputs that a verification runs it on."""
     with fresh_dynamo(), watch("simulated" if device == "cpu" else None) as seen, torch.no_grad():
         torch.compile(function, dynamic=False)(*(one.to(device) for one in inputs))
     left: list[Left] = []
@@ -169,12 +180,7 @@ def held_against(function: Callable, inputs: tuple[torch.Tensor, ...], device: s
         copies = {place: one.to(device, copy=True) for place, one in storages(tensors).items()}
         given = [moved(one, copies) if isinstance(one, torch.Tensor) else one for one in arguments]
         ran = run(kernel, arguments, seconds)
-        if device == "cpu":
-            run(kernel, tuple(given), seconds)
-        else:
-            text = kernel.text.replace("(type='cpu'", "(type='cuda'")  # the wrapper's devices were changed to run here
-            there = getattr(PyCodeCache.load(text), kernel.name)
-            there.run(*given, stream=torch.cuda.current_stream().cuda_stream)
+        launched(kernel, given)
         written = [one.memory for one in ran.accesses if one.stored and not ran.random]
         names = {one.tensor.untyped_storage().data_ptr(): one.argument for one in written}
         for place, one in storages(tensors).items():
@@ -201,16 +207,80 @@ def test_a_kernel_leaves_here_what_it_leaves_there(name):
     assert not [str(one) for one in left if one.units > units]
 
 
-@pytest.mark.parametrize("name", ["8_bits", "atomics"])
-def test_the_comparison_sees_a_difference(name):
-    """Here against here nothing differs; a number that is one unit off, or another integer, is seen."""
+TYPES = {"fp64": torch.float64, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16,
+         "fp8e4nv": torch.float8_e4m3fn, "fp8e5": torch.float8_e5m2, "i1": torch.bool, "u8": torch.uint8,
+         **{f"i{bits}": getattr(torch, f"int{bits}") for bits in (8, 16, 32, 64)}}  # fmt: skip
+
+
+class StandIn:
+    """In the place of a GPU: what torch would compile and launch runs here, from the file that torch has made of it.
+
+    Args:
+        bit: in the last place of the first number that each kernel leaves, the bit that is changed; 0 for none.
+    """
+
+    def __init__(self, bit: int = 0) -> None:
+        self.bit, self.launches, self.run = bit, 0, kernels.run
+
+    def __enter__(self) -> "StandIn":
+        from torch._inductor.runtime import triton_helpers, triton_heuristics
+
+        self.patches = contextlib.ExitStack()
+
+        def run(there: Any, *given: Any, stream: int) -> None:
+            self.launch(there, given, stream)
+
+        for owner, name, instead in (
+            (triton_helpers, "set_driver_to_gpu", lambda: None),
+            (triton_heuristics.CachingAutotuner, "run", run),
+            (torch.cuda, "current_stream", lambda: types.SimpleNamespace(cuda_stream=7)),
+        ):
+            self.patches.enter_context(mock.patch.object(owner, name, instead))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.patches.close()
+
+    def launch(self, there: Any, given: tuple, stream: int) -> None:
+        """Run a kernel here on what a launch is given, which has the types that its signature tells."""
+        signature = there.triton_meta["signature"]
+        told = [signature[name] for name in there.fn.arg_names if signature[name] != "constexpr"]
+        assert (stream, there.triton_meta["device_type"], len(given)) == (7, "cuda", len(told))
+        for one, kind in zip(given, told, strict=True):
+            dtype = one.dtype if isinstance(one, torch.Tensor) else type(one)
+            assert dtype == (TYPES[kind[1:]] if kind.startswith("*") else int), (dtype, kind)
+        text = Path(there.filename).read_text().replace("(type='cuda'", "(type='cpu'")
+        ran = self.run(kernels.kernel_of(there.fn.__name__, text), given, 100.0)
+        self.launches += 1
+        stored = next((one for one in ran.accesses if one.stored), None)
+        if self.bit and stored is not None:
+            place = int(stored.offsets.reshape(-1)[0] if stored.mask is None else stored.offsets[stored.mask][0])
+            memory = stored.memory.tensor
+            size = memory.element_size()
+            flat = memory.as_strided((memory.untyped_storage().nbytes() // size,), (1,), 0).view(torch.uint8)
+            flat[(memory.storage_offset() + place) * size] ^= self.bit
+
+
+@pytest.mark.parametrize("name", ["8_bits", "atomics", "scans"])
+def test_all_of_it_but_the_gpu_runs_here(name):
+    """Here against here nothing differs; one bit of one number that a launch leaves is seen, and in no other memory."""
     function, inputs, _ = CASES[name]
-    left = held_against(function, inputs, "cpu")
+    with StandIn() as right:
+        left = held_against(function, inputs, "cpu")
+    assert right.launches
     assert left
     assert {one.units for one in left} == {0.0}
-    assert compared("k", "a", torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0 + 2**-22])).units == pytest.approx(
-        1, 1e-3
-    )
+    assert all(one.alike == one.count for one in left)
+    with StandIn(bit=1) as wrong:
+        changed = [one for one in held_against(function, inputs, "cpu") if one.alike < one.count]
+    assert len(changed) == wrong.launches == right.launches
+    assert {one.count - one.alike for one in changed} == {1}
+    assert {one.kernel for one in changed} == {one.kernel for one in left}
+
+
+def test_what_differs_is_told_in_units_of_the_last_place():
+    larger = compared("k", "a", torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0 + 2**-22]))
+    assert larger.units == pytest.approx(1, 1e-3)
     assert compared("k", "a", torch.tensor([1, 2]), torch.tensor([1, 3])).units == float("inf")
     assert compared("k", "a", torch.tensor([float("nan")]), torch.tensor([1.0])).units == float("inf")
 
@@ -220,7 +290,8 @@ def main(device: str = "cuda", *names: str) -> None:
         function, inputs, units = CASES[name]
         began = time.monotonic()
         try:
-            left = held_against(function, inputs, device)
+            with StandIn() if device == "cpu" else contextlib.nullcontext():
+                left = held_against(function, inputs, device)
         except Exception as error:
             print(name, type(error).__name__, str(error)[:300], flush=True)
             continue

@@ -475,8 +475,13 @@ def _held(view: KernelView, entry: dict, found: Stored | None) -> dict:
 def _written(view: KernelView, entry: dict, alone: bool) -> Stored | None:
     """What was found, after the call, in the memory that a parameter is given."""
     names = {*re.findall(r"\w+", entry["given"] or "")}
-    stores = view.values["stores"] if view.values is not None and alone else []
-    return next((one for one in stores if one["buffer"] in names), None)
+    if view.values is None or not alone:
+        return None
+    later = [call for call in view.graph["calls"] if (call["line"] or 0) > view.call["line"]]
+    changed = [one["buffer"] for call in later for one in (call.get("values") or {}).get("stores", ())]
+    # the values that a buffer has in the end are not the kernel's where a later call changes them
+    unknown = [Stored(buffer=name, nodes=[], part=None, returned=False) for name in names if name in changed]
+    return next((one for one in (*view.values["stores"], *unknown) if one["buffer"] in names), None)
 
 
 def _read(view: KernelView, entry: dict) -> Stored | None:
@@ -495,8 +500,17 @@ def _read(view: KernelView, entry: dict) -> Stored | None:
     lines = {line for place in entry["places"] for line in place["lines"]}
     loaded = [one for one in view.values["lines"] if one["line"] in lines]
     if loaded and {one["line"] for one in loaded} == lines and len({str(one["nodes"]) for one in loaded}) == 1:
+        for stored in view.values["stores"]:  # of what the kernel itself has written, its loads may see a part
+            if stored["buffer"] in names and _are_views(view, [*stored["nodes"][:1], *loaded[0]["nodes"][:1]]):
+                return {**stored, "returned": False}
         return {"buffer": entry["given"], "nodes": loaded[0]["nodes"], "part": loaded[0]["part"], "returned": False}
     return None if entry["content"] in view.written else held
+
+
+def _are_views(view: KernelView, names: list[str]) -> bool:
+    """Whether two nodes are different views of one, or one of them is a view of the other."""
+    known = [_viewed(view, name)["name"] for name in names if name in view.nodes]
+    return len({*names}) == len(known) == 2 and known[0] == known[1]
 
 
 def _reuse(view: KernelView, old: str, new: str) -> int | None:

@@ -55,14 +55,19 @@ def in_order(view: KernelView) -> list[Node]:
     That is not the graph's order: a kernel of several loops computes each result in the first loop that needs it.
     """
     first, last, graph = _first_lines(view), (True, len(view.code)), _Graph(view)
-    waiting = sorted(view.fused, key=lambda node: first.get(node["name"], last))
-    needs = {node["name"]: {one["name"] for one in graph.before(node)} for node in waiting}
+    waiting = {node["name"]: node for node in sorted(view.fused, key=lambda node: first.get(node["name"], last))}
     found: list[Node] = []
-    while waiting:
-        names = {node["name"] for node in waiting}
-        node = next((node for node in waiting if not needs[node["name"]] & names), waiting[0])
-        waiting.remove(node)
+
+    def computed(node: Node) -> None:
+        """Before a node what it is computed from: where its line is not known, or is one that computes it again."""
+        if waiting.pop(node["name"], None) is None:
+            return
+        for one in sorted(graph.before(node), key=lambda one: first.get(one["name"], last)):
+            computed(one)
         found.append(node)
+
+    for node in [*waiting.values()]:
+        computed(node)
     return found
 
 
