@@ -28,6 +28,7 @@ VIEWS |= {
 VIEWS |= {"rev", "flip", "broadcast_in_dim", "view_of", "real", "view_as_real", "convert_element_type", "_to_copy"}
 SAME_ORDER = {"clone", "copy_", "view", "reshape", "squeeze", "unsqueeze", "alias", "detach", "getitem"}
 INNER = {"cond", "while_loop", "invoke_subgraph", "map_impl"}
+LOOKS_UP = {"index", "gather", "embedding", "index_select"}
 ELSEWHERE = {"written to memory", "computed by a library's kernel", "begun by a library's kernel and finished here"}
 ARITHMETIC = re.compile(r"tmp\w+ [-+*/] tmp|(?:libdevice|tl_math)\.\w+\(|\.(?:exp|log|tanh|cos|sin|sqrt|erf)\(")
 REDUCES = re.compile(
@@ -272,7 +273,7 @@ class Page:
                 ):
                     continue
                 if all(b.number in a.before for a, b in pairs):
-                    if not any("load(" not in b.text for _, b in pairs):
+                    if later in LOOKS_UP or not any("load(" not in b.text for _, b in pairs):
                         judged = None  # to look up and then compute is to compute and then look up
                     else:
                         return f"each line that can be `{earlier}` needs one that can be `{later}`"
@@ -345,6 +346,7 @@ class Page:
         same = [one for one, cells in self.rows.items() if _base(cells[0]) == base]
         if (
             base not in SIGNS
+            or node.base == "getitem"  # of several results that one line computes
             or len(same) != 1
             or base in ("where", "sum", "mean", "index", "pow", "convert_element_type")
         ):
@@ -655,9 +657,17 @@ class Page:
             sizes = {given: self._bytes(given) for pointer in touched if (given := self.given(pointer))}
             if not sizes or len(sizes) < len({self.given(pointer) for pointer in touched}) or None in sizes.values():
                 return None
+            sizes |= self._workspaces()
             if told > sum(sizes.values()):
                 return f"{', '.join(sizes)} have {sum(sizes.values())} bytes"
         return ""
+
+    def _workspaces(self) -> dict[str, int]:
+        """The bytes of memory that programs of a kernel share while it runs, which each reads and writes."""
+        given = [self.given(pointer) for pointer in self.kernel.parameters if pointer.startswith("ws_ptr")]
+        made = r"\s+{} = empty_strided_\w+\(\((\d+), \), \(1, \), torch\.uint8\)"
+        found = ((name, re.match(made.format(name), text)) for name in given for text in self.texts.wrapper)
+        return {name: int(match[1]) for name, match in found if match}
 
     def bounds(self, one: Sentence, match: re.Match) -> str | None:
         """Bounds on bytes: no more than the buffers have that the wrapper passes."""

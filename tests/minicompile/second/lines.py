@@ -34,7 +34,7 @@ TELLS = {  # what is said of a line, and what its text has then
     r"an atomic addition: several programs may add to the same element": r"atomic_add",
     r"positions within a block along the inner axis": r"tl\.arange\(",
     r"a function that two values are combined with": r"^@triton\.jit|^def _triton_helper_fn",
-    r"the accumulator `(\w+)`, a value for each place in the block": r"^\s*\1 = tl\.full\(",
+    r"the accumulator `(\w+)`, a value for each place in the block": r"^\s*\1 = tl\.(?:full|zeros)\(",
     r"`(\w+)` runs from `?(\w+)`? up to `?(\w+)`? in steps of `?(\w+)`?": r"for \1 in \w*\.?range\(\2, \3, \4\b",
     r"gives the value the block's shape": r"broadcast_to\(|\[:?,? ?None|\[None",
     r"an index is held against its bounds": r"device_assert|TORCH_CHECK",
