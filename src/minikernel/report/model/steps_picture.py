@@ -44,7 +44,7 @@ def draw(made: dict, ceilings: dict, png: str | Path, svg: str | Path, language:
 
 
 def draw_place(axes: Axes, place: dict, stale: bool, text: Translations) -> None:
-    """A bar for each rung with its time, and how many times as fast the one launch is; at the bottom the floor, if any."""
+    """A bar for each rung with its time, and how many times as fast the one launch is; below, any floor."""
     floor, one = place["floor"], place["rows"].get(ONE)
     rows = [("", floor.us)] if floor else []
     rows += [(rung, row["us_per_step"]) for rung, row in reversed(place["rows"].items())]
