@@ -1,8 +1,8 @@
 """What a training step in one launch takes at least: argued from how the kernel divides it, and from costs that were
 measured apart on the same GPU.
 
-Each part needs what the one before has made: tokens on their way to the loss and back, AdamW, and the blocks' waiting
-for one another in between. Weights' gradients count where all products together take longer than a block's, since blocks
+Each part needs what the one before has made: tokens on their way to the loss and back, AdamW, and in between the blocks'
+waiting for one another. Weights' gradients count where all products together take longer than a block's, since blocks
 without tokens can sum them meanwhile; what is no product never counts. So a step may well take longer than its floor.
 """
 
