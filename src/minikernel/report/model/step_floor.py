@@ -1,9 +1,9 @@
 """What a training step in one launch takes at least: argued from how the kernel divides it, and from costs that were
 measured apart on the same GPU.
 
-Each part needs what the one before has made: tokens on their way to the loss and back, AdamW, and in between the blocks'
-waiting for one another. Weights' gradients count where all products together take longer than a block's, since blocks
-without tokens can sum them meanwhile; what is no product never counts. So a step may well take longer than its floor.
+Each part needs what the one before has made: tokens on their way to the loss and back, AdamW, and blocks that wait for
+one another. Weights' gradients count where all products together take longer than a block's, since blocks without
+tokens can sum them meanwhile; what is no product never counts. So a step may well take longer than its floor.
 """
 
 from collections.abc import Iterator
