@@ -1,5 +1,5 @@
-"""Several GPUs and streams: the training runs where the model is, on torch's current stream there, and leaves the current
-device as it was. Here the second GPU is the emulator, which torch says is there; two real ones are asked where they are.
+"""Several GPUs and streams: the training runs where the model is, on torch's current stream there, and leaves the
+current device as it was. Here the emulator is the second GPU; where there are two real ones they are asked too.
 """
 
 import contextlib
