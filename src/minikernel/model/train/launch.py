@@ -60,12 +60,14 @@ class Trained(NamedTuple):
         losses, norms: of each step: the batch's mean cross-entropy in nats, and the gradients' norm before clipping.
         held_out: of each evaluation (steps taken, tokens of a row, mean cross-entropy of the held-out text).
         seconds: of the launch, on the GPU's clock.
+        launches: `one` or `graph`, as `train` has them.
     """
 
     losses: np.ndarray
     norms: np.ndarray
     held_out: list[tuple[int, int, float]]
     seconds: float
+    launches: str = ONE
 
 
 def train(
@@ -139,7 +141,7 @@ def train(
         raise LabError(
             f"the loss is no longer finite at step {len(trained.losses)}; lower the optimizer's learning_rate."
         )
-    return trained
+    return trained._replace(launches=launches)
 
 
 class _Launch:
