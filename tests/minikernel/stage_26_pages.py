@@ -19,7 +19,7 @@ AT_MOST = ("contract", "loss", "token")
 def report_26_page() -> Page:
     """The report of the record's model.json; of one that is made up, as long as none has been recorded."""
     made = recorded("26/model.json") if Path(RECORD, "26/model.json").exists() else model_artefact.model_artefact()
-    places = [floor(*shape) for shape in made["shapes"]]
+    places = [floor(made, *shape) for shape in made["shapes"]]
     trained = Path(RECORD, "26/training.json").exists()
     training = recorded("26/training.json") if trained else training_artefact.training_artefact()
     ceilings = recorded("24/ceilings.json")
@@ -66,8 +66,8 @@ def derived(made: dict) -> dict:
         for slow, fast in ((best, here.get("one")), (best, here.get("graph")), (here.get("graph"), here.get("one"))):
             if slow and fast:
                 ratios += [slow["device_us"] / fast["device_us"], fast["device_us"] / slow["device_us"]]
-        if "one" in here and floor(batch, time):
-            floors.append(here["one"]["device_us"] / floor(batch, time))
+        if "one" in here and floor(made, batch, time):
+            floors.append(here["one"]["device_us"] / floor(made, batch, time))
         if "one" in here and here["one"]["parts"]:
             parts = here["one"]["parts"]
             between.append((parts["launches_us"] + parts["waiting_us"]) / here["one"]["device_us"])
