@@ -26,6 +26,7 @@ def steps(threads: int):
     from minimodel import GrammarMiniGPT, MiniGPTConfig, NumpyMiniGPT
     from minimodel.optim import AdamW, clip_gradients
     from minimodel.port import torch_name
+    from minimodel.torch_optim import decay_groups
 
     threadpool_limits(threads, user_api="blas")
     torch.set_num_threads(threads)
@@ -34,11 +35,7 @@ def steps(threads: int):
 
     theirs = GrammarMiniGPT(ours.config)
     theirs.load_state_dict({torch_name(n): torch.from_numpy(a.copy()) for n, a in ours.arrays.items()})
-    groups = [
-        {"params": [p for p in theirs.parameters() if p.ndim == 2], "weight_decay": 0.01},
-        {"params": [p for p in theirs.parameters() if p.ndim == 1], "weight_decay": 0.0},
-    ]
-    peer = torch.optim.AdamW(groups, lr=3e-3, betas=(0.9, 0.99))
+    peer = torch.optim.AdamW(decay_groups(theirs, 0.01), lr=3e-3, betas=(0.9, 0.99))
 
     def numpy_step(ids, targets) -> float:
         loss, _ = ours.loss_and_gradients(ids, targets)

@@ -7,6 +7,7 @@
 
 MODEL = expand("results/26/{device}/model.json", device=plan.headline_gpu)
 TRAINING = expand("results/26/{device}/training.json", device=plan.headline_with("training_contest"))
+CEILINGS_OF_GPU = expand("results/24/{device}/ceilings.json", device=plan.headline_gpu)
 
 
 rule model_contest:
@@ -72,7 +73,7 @@ rule model_picture:
     """Draw what a forward pass takes on every rung, what it consists of, and how the model climbs the roofline."""
     input:
         model=MODEL,
-        ceilings=expand("results/24/{device}/ceilings.json", device=plan.headline_gpu),
+        ceilings=CEILINGS_OF_GPU,
         lib=code("scripts/model_picture.py"),
     output:
         png=shown("results/26/model.png", "model", "model"),
@@ -96,6 +97,7 @@ rule steps_picture:
     """Draw what a training step takes on every rung, from eager to one launch, at each shape of the schedule."""
     input:
         training=TRAINING,
+        ceilings=CEILINGS_OF_GPU,
         lib=code("scripts/steps_picture.py"),
     output:
         png=shown("results/26/training.png", "model", "steps"),
@@ -143,6 +145,7 @@ rule report_26:
     input:
         model=MODEL,
         training=TRAINING,
+        ceilings=CEILINGS_OF_GPU,
         picture=rules.model_picture.output.png,
         steps=rules.steps_picture.output.png if TRAINING else [],
         timeline=rules.timeline.output.page,

@@ -10,8 +10,11 @@ from minilab.site.glossary import write_linked
 def main(job):
     language = job.params.language
     made = read_artefact(the_only(job.input.model, job.output.report), job.config)
-    training = next((read_artefact(path, job.config) for path in job.input.training), None)
-    write_linked(job.output.report, report_26(made, language, training), language)
+    training, ceilings = (
+        next((read_artefact(path, job.config) for path in paths), None)
+        for paths in (job.input.training, job.input.ceilings)
+    )
+    write_linked(job.output.report, report_26(made, language, training, ceilings), language)
 
 
 if __name__ == "__main__":

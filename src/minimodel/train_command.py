@@ -28,6 +28,7 @@ from minimodel.training import HeldOut, train
 WAYS = ("auto", "gpu", "numpy")
 # By name: the kernel stands above the model, which imports nothing of it.
 KERNEL, SETTINGS = "minikernel.model.train.launch", "minikernel.model.train.tables"
+BY_NUMPY = "Training in NumPy on the CPU"
 log = logging.getLogger("minilab")
 
 
@@ -35,7 +36,7 @@ def main(arguments: list[str]) -> int:
     """Run the command; returns its exit status. `minimodel.writing.command` words what is refused."""
     parser = argparse.ArgumentParser(prog="minigpt train", description=(__doc__ or "").split(": ", 1)[1].split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("minigpt.npz"), metavar="FILE", help="default: minigpt.npz")
-    parser.add_argument("--with", choices=WAYS, default=WAYS[0], dest="way", help="default: a GPU where there is one")
+    parser.add_argument("--with", choices=WAYS, default=WAYS[0], dest="way", help="default: a GPU that can, else NumPy")
     parser.add_argument("--seed", type=int, help="of weights and batches (default: training.seed)")
     parser.add_argument("--config", type=Path, metavar="FILE", help="another config.yaml than the lab's own")
     given = parser.parse_args(arguments)
@@ -62,18 +63,19 @@ def _run(given: argparse.Namespace) -> int:
         if given.seed < 0:
             raise LabError(f"--seed is {given.seed}; make it at least 0.")
         training["seed"] = given.seed
-    gpu = _takes_gpu(given.way)
-    print(f"Training {'in one launch on the GPU' if gpu else 'in NumPy on the CPU'}.", file=sys.stderr)
+    began, (gpu, reason) = time.monotonic(), _gpu(given.way)
+    print(f"Training on {gpu}." if gpu else f"{BY_NUMPY}{reason}.", file=sys.stderr)
     grammar = load_grammar()
     tokenizer = Tokenizer.from_words(grammar.words)
     config = MiniGPTConfig(vocab_size=len(tokenizer), **sections["model"])
     lines = sample_corpus(grammar, corpus["sentences"], corpus["seed"])
     text, rest = (TokenStream(part, tokenizer) for part in (lines[: -corpus["held_out"]], lines[-corpus["held_out"] :]))
-    if gpu:
+    made = _on_gpu(config, text, rest, training, otherwise=given.way == WAYS[0]) if gpu else None
+    if made:
         # the kernel evaluates in rows as long as those of the phase that it is in
         held_out = HeldOut(rest, tokenizer, grammar, training["phases"][-1]["time"])
-        arrays, end, seconds = _on_gpu(config, text, rest, training)
-        excess = held_out.excess_percent(end)
+        arrays, end, seconds, launches = made
+        by, excess = f"{launches} on {gpu}", held_out.excess_percent(end)
         if not excess <= training["max_excess_percent"]:
             raise LabError(
                 f"the held-out loss ended {excess:.2f} % above the grammar's entropy, more than "
@@ -84,11 +86,12 @@ def _run(given: argparse.Namespace) -> int:
         model, record = train(config, text, held_out, training)
         arrays = model.arrays
         end, excess, seconds = (record[name] for name in ("held_out_cross_entropy", "excess_percent", "seconds"))
+        by = "with NumPy"
     save_checkpoint(given.out, arrays, config, list(tokenizer.tokens))
-    by = "in one launch on the GPU" if gpu else "with NumPy"
+    whole = time.monotonic() - began
     print(
-        f"Trained {by} in {seconds:.2f} s; held-out loss {end:.4f} nats a token, {excess:.2f} % above the grammar's "
-        f'entropy. To write on: minigpt --checkpoint {given.out} "Yesterday I"'
+        f"Trained {by} in {seconds:.2f} s, {whole:.0f} s in all; held-out loss {end:.4f} nats a token, {excess:.2f} % "
+        f'above the grammar\'s entropy. To write on: minigpt --checkpoint {given.out} "Yesterday I"'
     )
     return 0
 
@@ -111,40 +114,46 @@ def _sections(path: Path) -> dict:
     return found
 
 
-def _takes_gpu(way: str) -> bool:
-    """Whether the training runs on a GPU.
+def _gpu(way: str) -> tuple[str | None, str]:
+    """The name of the GPU that is to train; or None, and why not, as the end of a sentence.
 
     Raises:
         LabError: a GPU is asked for, and PyTorch sees none.
     """
     if way == "numpy":
-        return False
+        return None, ""
     import torch
 
     if torch.cuda.is_available():
-        return True
+        return torch.cuda.get_device_name(), ""
     if way == "gpu":
         raise LabError("PyTorch sees no GPU here; train in NumPy with --with numpy.")
-    return False
+    return None, ": PyTorch sees no GPU here"
 
 
 def _on_gpu(
-    config: MiniGPTConfig, text: TokenStream, held_out: TokenStream, training: dict
-) -> tuple[dict[str, np.ndarray], float, float]:
-    """Train in one launch: the weights, the held-out loss at the end, and what the launch took in seconds.
+    config: MiniGPTConfig, text: TokenStream, held_out: TokenStream, training: dict, *, otherwise: bool
+) -> tuple[dict[str, np.ndarray], float, float, str] | None:
+    """Train in one launch, or as a graph where the model is too large for that.
+
+    Returns:
+        The weights, the held-out loss at the end, what the launches took in seconds, and how many they were, in words.
+        None where the kernel does not take the model, the schedule or this GPU, and `otherwise` NumPy trains; this has
+        said so.
 
     Raises:
-        LabError: the kernel does not take the model, the schedule or this GPU.
+        LabError: that it does not, or that the training has failed.
     """
     from minimodel.port import port, torch_name
 
     launch, settings = importlib.import_module(KERNEL), importlib.import_module(SETTINGS).AdamW
     start = Checkpoint(config, NumpyMiniGPT.initialise(config, training["seed"]).arrays, {})
     model = port(start)[0].to("cuda")
-    told = time.monotonic()
+    told, runs = time.monotonic(), False
 
     def report(done: int, steps: int) -> None:
-        nonlocal told
+        nonlocal told, runs
+        runs = True
         if done == steps or time.monotonic() - told > training["report_seconds"]:
             told = time.monotonic()
             log.info("step %d of %d", done, steps)
@@ -153,10 +162,16 @@ def _on_gpu(
     try:
         trained = launch.train(
             model, text, training["phases"], optimizer=optimizer, seed=training["seed"], held_out=held_out,
-            evaluate_every=training["evaluate_every"], report=report,
+            evaluate_every=training["evaluate_every"], report=report, launches=launch.EITHER,
         )  # fmt: skip
     except LabError as error:
+        if runs:
+            raise
+        if otherwise:
+            print(f"Not on the GPU: {error}\n{BY_NUMPY}.", file=sys.stderr)
+            return None
         raise LabError(f"{str(error).rstrip('.')}; or train in NumPy with --with numpy.") from None
     parameters = dict(model.named_parameters())
     arrays = {name: parameters[torch_name(name)].detach().cpu().numpy() for name in config.shapes}
-    return arrays, trained.held_out[-1][2], trained.seconds
+    launches = {launch.ONE: "in one launch", launch.GRAPH: "in three launches a step"}[trained.launches]
+    return arrays, trained.held_out[-1][2], trained.seconds, launches

@@ -1,5 +1,6 @@
 """Stage 26's page with the artefact that it is written from, and what follows from it."""
 
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from numbers_of_a_page import Source
 from recorded_pages import RECORD, Page, recorded
 
 from minikernel.report.model.stage_26 import report_26, studies
+from minikernel.report.model.step_floor import floors
 from minikernel.report.model.views import floor
 
 AT_MOST = ("contract", "loss", "token")
@@ -17,15 +19,24 @@ AT_MOST = ("contract", "loss", "token")
 def report_26_page() -> Page:
     """The report of the record's model.json; of one that is made up, as long as none has been recorded."""
     made = recorded("26/model.json") if Path(RECORD, "26/model.json").exists() else model_artefact.model_artefact()
-    places = [floor(*shape) for shape in made["shapes"]]
+    places = [floor(made, *shape) for shape in made["shapes"]]
     trained = Path(RECORD, "26/training.json").exists()
     training = recorded("26/training.json") if trained else training_artefact.training_artefact()
+    ceilings = recorded("24/ceilings.json")
+    argued = [asdict(one) | {"us": one.us} for one in floors(training, ceilings).values()]
     sources = [
         Source(made, derived=derived(made)),
         Source([studies(), [{"us": one} for one in places if one]]),
         Source(training, derived=derived_of_training(training)),
+        Source(argued, derived={"times the floor": of_floors(training, ceilings)}),
     ]
-    return Page(lambda language: report_26(made, language, training), sources, ("16 bytes",))
+    return Page(lambda language: report_26(made, language, training, ceilings), sources, ("16 bytes",))
+
+
+def of_floors(made: dict, ceilings: dict) -> list[float]:
+    """How many times its floor each step of the one launch takes."""
+    argued = floors(made, ceilings)
+    return [row["us_per_step"] / argued[row["batch"], row["time"]].us for row in made["steps"] if row["rung"] == "one"]
 
 
 def derived_of_training(made: dict) -> dict:
@@ -55,8 +66,8 @@ def derived(made: dict) -> dict:
         for slow, fast in ((best, here.get("one")), (best, here.get("graph")), (here.get("graph"), here.get("one"))):
             if slow and fast:
                 ratios += [slow["device_us"] / fast["device_us"], fast["device_us"] / slow["device_us"]]
-        if "one" in here and floor(batch, time):
-            floors.append(here["one"]["device_us"] / floor(batch, time))
+        if "one" in here and floor(made, batch, time):
+            floors.append(here["one"]["device_us"] / floor(made, batch, time))
         if "one" in here and here["one"]["parts"]:
             parts = here["one"]["parts"]
             between.append((parts["launches_us"] + parts["waiting_us"]) / here["one"]["device_us"])

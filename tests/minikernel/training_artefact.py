@@ -22,7 +22,7 @@ RATE = 1980.0  # cycles a microsecond
 
 
 def blocks(us: float, rung: str) -> list[dict]:
-    """A step's blocks: two with tiles, two that wait and sum; of the graph each launch's in turn."""
+    """A step's blocks: two with tiles, six that wait and sum; of the graph each launch's in turn."""
     whole = {  # kind and part of each span, and its share of the step
         "tiles": [(2, 6, 0.2), (3, 6, 0.05), (2, 7, 0.1), (2, 8, 0.35)],
         "sums": [(3, 9, 0.4), (2, 9, 0.3)],
@@ -36,10 +36,10 @@ def blocks(us: float, rung: str) -> list[dict]:
             "cycles": cycles,
         }  # fmt: skip
 
-    first = [block(sm, 0, *whole["tiles" if sm < 2 else "sums"]) for sm in range(4)]
+    first = [block(sm, 0, *whole["tiles" if sm < 2 else "sums"]) for sm in range(8)]
     if rung == "graph":
-        return first + [block(sm, 0.71, *whole["update"]) for sm in range(4)]
-    return [block(sm, 0, *whole["tiles" if sm < 2 else "sums"], *whole["update"]) for sm in range(4)]
+        return first + [block(sm, 0.71, *whole["update"]) for sm in range(8)]
+    return [block(sm, 0, *whole["tiles" if sm < 2 else "sums"], *whole["update"]) for sm in range(8)]
 
 
 def training_artefact(**changed) -> dict:

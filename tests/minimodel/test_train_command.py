@@ -44,17 +44,22 @@ def gpu(monkeypatch):
         calls.append({"schedule": schedule, **asked})
         if asked["seed"] == 13:
             raise LabError("the schedule does not fit.")
+        if asked["seed"] == 14:
+            report(1, 3)
+            raise LabError("the loss is no longer finite at step 1.")
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter += 1
         report(3, 3)
-        return SimpleNamespace(held_out=[(3, 16, 5.0)], seconds=0.25)
+        launches = "graph" if asked["seed"] == 6 else "one"  # `either` was asked for
+        return SimpleNamespace(held_out=[(3, 16, 5.0)], seconds=0.25, launches=launches)
 
     real = train_command.importlib.import_module
-    of_kernel = {train_command.KERNEL: SimpleNamespace(train=launch)}
+    of_kernel = {train_command.KERNEL: SimpleNamespace(train=launch, ONE="one", GRAPH="graph", EITHER="either")}
     stand_in = SimpleNamespace(import_module=lambda name: of_kernel.get(name) or real(name))
     monkeypatch.setattr(train_command, "importlib", stand_in)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
     monkeypatch.setattr(torch.nn.Module, "to", lambda module, place: module)
     return calls
 
@@ -63,20 +68,22 @@ def test_in_numpy_it_says_so_trains_and_the_checkpoint_writes_on(config: Path, c
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert main(["train", "--config", str(config)]) == 0
     said = capsys.readouterr()
-    assert said.err.startswith("Training in NumPy on the CPU.\n")
+    assert said.err.startswith("Training in NumPy on the CPU: PyTorch sees no GPU here.\n")
     assert "step 3 of 3: loss" in said.err
-    assert re.search(r"Trained with NumPy in \S+ s; held-out loss \S+ nats a token, \S+ % above", said.out)
+    trained = r"Trained with NumPy in \S+ s, \d+ s in all; held-out loss \S+ nats a token, \S+ % above"
+    assert re.match(trained, said.out)
     assert main(["Yesterday I", "--tokens", "2", "--checkpoint", "minigpt.npz"]) == 0
 
 
 def test_on_a_gpu_it_says_so_and_writes_what_the_launch_has_made(config: Path, capsys, gpu):
     assert main(["train", "--config", str(config), "--seed", "5", "--out", "mine.npz"]) == 0
     said = capsys.readouterr()
-    assert said.err.startswith("Training in one launch on the GPU.\n")
+    assert said.err.startswith("Training on NVIDIA H200.\n")
     assert "step 3 of 3" in said.err
-    assert "Trained in one launch on the GPU in 0.25 s; held-out loss 5.0000 nats a token" in said.out
+    trained = r"Trained in one launch on NVIDIA H200 in 0.25 s, \d+ s in all; held-out loss 5.0000 nats a token"
+    assert re.match(trained, said.out)
     asked = gpu[0]
-    assert (asked["schedule"], asked["seed"]) == (SMALL["training"]["phases"], 5)
+    assert (asked["schedule"], asked["seed"], asked["launches"]) == (SMALL["training"]["phases"], 5, "either")
     assert asked["optimizer"].learning_rate == SMALL["training"]["learning_rate"]
     made = load_checkpoint("mine.npz")
     start = train_command.NumpyMiniGPT.initialise(made.config, 5)
@@ -89,9 +96,30 @@ def test_with_numpy_a_gpu_is_left_alone(config: Path, gpu, capsys):
     assert (gpu, capsys.readouterr().err[:17]) == ([], "Training in NumPy")
 
 
-def test_what_the_kernel_refuses_is_a_sentence_and_no_file(config: Path, gpu, capsys):
-    assert main(["train", "--config", str(config), "--seed", "13"]) == 1
-    assert "Error: the schedule does not fit; or train in NumPy with --with numpy.\n" in capsys.readouterr().err
+def test_more_launches_than_one_are_told(config: Path, gpu, capsys):
+    assert main(["train", "--config", str(config), "--seed", "6"]) == 0
+    assert "Trained in three launches a step on NVIDIA H200 in" in capsys.readouterr().out
+
+
+def test_what_the_kernel_refuses_numpy_trains_and_why_is_said(config: Path, gpu, capsys):
+    assert main(["train", "--config", str(config), "--seed", "13"]) == 0
+    said = capsys.readouterr()
+    assert "\nNot on the GPU: the schedule does not fit.\nTraining in NumPy on the CPU.\nstep 3 of 3" in said.err
+    assert said.out.startswith("Trained with NumPy in")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--seed", "13", "--with", "gpu"], "the schedule does not fit; or train in NumPy with --with numpy."),
+        (["--seed", "14"], "the loss is no longer finite at step 1."),  # it would not be in NumPy either
+    ],
+)
+def test_what_was_asked_of_the_gpu_alone_or_has_failed_on_it_is_a_sentence_and_no_file(
+    config: Path, gpu, capsys, asked, said
+):
+    assert main(["train", "--config", str(config), *asked]) == 1
+    assert f"Error: {said}\n" in capsys.readouterr().err
     assert not Path("minigpt.npz").exists()
 
 

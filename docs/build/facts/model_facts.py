@@ -2,13 +2,10 @@
 
 from pathlib import Path
 
-import yaml
-
 from minikernel.report.model.stage_26 import place_view
+from minikernel.report.model.step_floor import costs as measured_costs
 from minikernel.report.model.views import shown
 from minilab.files import read_json
-
-COSTS = Path(__file__).parents[1] / "data/kernel_costs.yaml"
 
 
 def model_facts(record: Path) -> dict:
@@ -20,7 +17,7 @@ def model_facts(record: Path) -> dict:
     Returns:
         `costs`, with waits also in microseconds, and `places`, each with its rows and ratios, none without a record.
     """
-    costs = yaml.safe_load(COSTS.read_text())
+    costs = dict(measured_costs())
     for name, clocks in list(costs.items()):
         if name.endswith("_clocks"):
             waits = clocks.values() if isinstance(clocks, dict) else [clocks]

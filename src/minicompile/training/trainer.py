@@ -26,6 +26,7 @@ from minimodel.numpy_minigpt import NumpyMiniGPT
 from minimodel.optim import cosine_schedule
 from minimodel.port import port
 from minimodel.torch_minigpt import GrammarMiniGPT
+from minimodel.torch_optim import decay_groups
 from minimodel.training import steps_of
 
 
@@ -82,13 +83,8 @@ def initial_model(config: MiniGPTConfig, seed: int, device: str, loss: str = "lo
 
 
 def adamw(module: nn.Module, training: dict) -> torch.optim.AdamW:
-    """Make AdamW with the NumPy training's settings: matrices and embeddings decay, biases and LayerNorm do not."""
-    parameters = list(module.parameters())
-    groups = [
-        {"params": [p for p in parameters if p.ndim == 2], "weight_decay": training["weight_decay"]},
-        {"params": [p for p in parameters if p.ndim != 2], "weight_decay": 0.0},
-    ]
-    betas = (training["beta_1"], training["beta_2"])
+    """Make AdamW with the NumPy training's settings."""
+    groups, betas = decay_groups(module, training["weight_decay"]), (training["beta_1"], training["beta_2"])
     return torch.optim.AdamW(groups, lr=training["learning_rate"], betas=betas)
 
 

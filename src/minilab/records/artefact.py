@@ -310,6 +310,7 @@ KERNELS_SHOWN = tuple(f"{BY_DEVICE}/{name}.json" for name in ("ceilings", "bench
 CONTEST_SHOWN = (f"{BY_DEVICE}/contest.json",)
 LOSS_SHOWN = ("results/27/{device}/loss.json", f"{BY_DEVICE}/ceilings.json")
 MODEL_SHOWN = ("results/26/{device}/model.json", f"{BY_DEVICE}/ceilings.json")
+STEPS_SHOWN = ("results/26/{device}/training.json", f"{BY_DEVICE}/ceilings.json")
 
 # Pictures that the README and the site show where nothing is built; `publish` puts them beside the figures.
 PAGES = (
@@ -324,8 +325,8 @@ PAGES = (
     ),
     Page("results/26/model.png", "scripts/model_picture.py", MODEL_SHOWN),
     Page("results/26/model.svg", "scripts/model_picture.py", MODEL_SHOWN),
-    Page("results/26/training.png", "scripts/steps_picture.py", ("results/26/{device}/training.json",)),
-    Page("results/26/training.svg", "scripts/steps_picture.py", ("results/26/{device}/training.json",)),
+    Page("results/26/training.png", "scripts/steps_picture.py", STEPS_SHOWN),
+    Page("results/26/training.svg", "scripts/steps_picture.py", STEPS_SHOWN),
     Page("results/27/loss.png", "scripts/loss_picture.py", LOSS_SHOWN),
     Page("results/27/loss.svg", "scripts/loss_picture.py", LOSS_SHOWN),
     Page(

@@ -5,6 +5,7 @@ held-out text is scored; that of a launch of the lab's has the scoring in it.
 """
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from minikernel.measure.training.names import COMPILE, EAGER, GRAPH, GRAPH_OF_COMPILED, NUMPY, ONE, TORCH_CPU
-from minikernel.measure.training.rungs import Step, captured, model_at_start, synchronize
+from minikernel.measure.training.rungs import Step, adamw, captured, model_at_start, synchronize
 from minikernel.model.train import launch
 from minikernel.model.train.tables import AdamW
 from minilab.device import usable_cores
@@ -58,19 +59,20 @@ class Task(NamedTuple):
             yield self.held_out.rows(places[first : first + ROWS_AT_ONCE])
 
 
-class Way:
+class Way(ABC):
     """A training that takes a step when it is told to."""
 
+    @abstractmethod
     def step(self, ids: np.ndarray, targets: np.ndarray, rate: float) -> None:
         """Take one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def losses(self, ids: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Cross-entropy of each token."""
-        raise NotImplementedError
 
+    @abstractmethod
     def wait(self) -> None:
-        """Until all steps are done."""
+        """Return when all steps are done."""
 
 
 class ByNumpy(Way):
@@ -90,6 +92,9 @@ class ByNumpy(Way):
     def losses(self, ids, targets):
         return self._model.loss(ids, targets)
 
+    def wait(self):
+        pass  # NumPy returns when it is done
+
 
 class ByTorch(Way):
     """PyTorch's, on a device: eager, compiled, or the compiled step as one CUDA graph for each shape."""
@@ -100,15 +105,8 @@ class ByTorch(Way):
         self._call = torch.compile(self._model, dynamic=False) if compiled else self._model
         # a graph reads the rate from memory
         self._rate = torch.zeros((), device=device) if graphs else None
-        parameters = list(self._model.parameters())
-        self._optimizer = torch.optim.AdamW(
-            [
-                {"params": [each for each in parameters if each.ndim == 2], "weight_decay": of.weight_decay},
-                {"params": [each for each in parameters if each.ndim == 1], "weight_decay": 0.0},
-            ],
-            lr=0.0 if self._rate is None else self._rate,
-            betas=(of.beta_1, of.beta_2), eps=of.epsilon, fused=True, capturable=graphs and device.type == "cuda",
-        )  # fmt: skip
+        rate, capturable = 0.0 if self._rate is None else self._rate, graphs and device.type == "cuda"
+        self._optimizer = adamw(self._model, of, rate, capturable=capturable)
         self._graphs: dict[tuple[int, ...], tuple[Tensor, Tensor, Step]] = {}
         for shape in dict.fromkeys(task.shapes) if compiled or graphs else ():
             self._prepare(shape, graphs)

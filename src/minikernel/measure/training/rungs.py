@@ -13,6 +13,7 @@ from minimodel.model_config import MiniGPTConfig
 from minimodel.numpy_minigpt import NumpyMiniGPT
 from minimodel.port import port
 from minimodel.torch_minigpt import GrammarMiniGPT
+from minimodel.torch_optim import decay_groups
 
 RATE = 1e-4  # small and the same throughout, so that many steps on one batch stay finite
 
@@ -31,15 +32,17 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+def adamw(model: GrammarMiniGPT, settings: AdamW, rate: float | Tensor, *, capturable: bool) -> torch.optim.AdamW:
+    """PyTorch's AdamW for a model, at a rate; `capturable`: its steps may be in a CUDA graph."""
+    return torch.optim.AdamW(
+        decay_groups(model, settings.weight_decay), lr=rate, betas=(settings.beta_1, settings.beta_2),
+        eps=settings.epsilon, fused=True, capturable=capturable,
+    )  # fmt: skip
+
+
 def torch_step(model: GrammarMiniGPT, ids: Tensor, targets: Tensor, settings: AdamW, compiled: bool) -> Step:
     """A step of PyTorch's training of a model on one batch, at a constant learning rate."""
-    matrices = [each for each in model.parameters() if each.ndim == 2]
-    vectors = [each for each in model.parameters() if each.ndim == 1]
-    groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(
-        groups, lr=RATE, betas=(settings.beta_1, settings.beta_2), eps=settings.epsilon, fused=True,
-        capturable=ids.is_cuda,
-    )  # fmt: skip
+    optimizer = adamw(model, settings, RATE, capturable=ids.is_cuda)
     call = torch.compile(model) if compiled else model
 
     def step() -> None:

@@ -60,12 +60,14 @@ class Trained(NamedTuple):
         losses, norms: of each step: the batch's mean cross-entropy in nats, and the gradients' norm before clipping.
         held_out: of each evaluation (steps taken, tokens of a row, mean cross-entropy of the held-out text).
         seconds: of the launch, on the GPU's clock.
+        launches: `one` or `graph`, as `train` has them.
     """
 
     losses: np.ndarray
     norms: np.ndarray
     held_out: list[tuple[int, int, float]]
     seconds: float
+    launches: str = ONE
 
 
 def train(
@@ -127,19 +129,13 @@ def train(
         )
     with torch.cuda.device(gpu):
         launch = WAYS[launches](model, phases, made, optimizer, tokens.bos, evaluate_every, blocks, operands)
-        launch.start()
-        try:
-            launch.wait(report)
-        finally:
-            # Also where `report` raises, or Ctrl-C comes: the launch ends with its step, and is waited for.
-            launch.stop()
-            launch.put_back(model)
+        launch.run(model, report)
     trained = launch.trained(held_out is not None)
     if not np.isfinite(trained.norms[-1:] + trained.losses[-1:]).all():
         raise LabError(
             f"the loss is no longer finite at step {len(trained.losses)}; lower the optimizer's learning_rate."
         )
-    return trained
+    return trained._replace(launches=launches)
 
 
 class _Launch:
@@ -206,6 +202,17 @@ class _Launch:
         """Lines before the source."""
         return STAMPED if self._last else ""
 
+    def run(self, model: GrammarMiniGPT, report: Callable[[int, int], Any] | None = None) -> None:
+        """Do all of it, and give the model the parameters."""
+        try:
+            self.start()
+            self.wait(report)
+        finally:
+            # Also where `report` raises, or Ctrl-C comes: the launch ends with its step, and is waited for. Its memory
+            # would be lent to others while it writes there.
+            self.stop()
+            self.put_back(model)
+
     def start(self) -> None:
         """Launch it on torch's current stream."""
         kernel = self.kernel()
@@ -235,7 +242,7 @@ class _Launch:
     def stop(self) -> None:
         """Have it end after the step that it is at, if it has not ended, and wait for that."""
         self.host[STOP] = 1
-        self._events[1].synchronize()
+        _wait_for_stream(self._gpu)
 
     def put_back(self, model: GrammarMiniGPT) -> None:
         """Give the model the parameters."""
@@ -327,9 +334,7 @@ def timeline(model: GrammarMiniGPT, tokens: TokenStream, batch: int, length: int
     stamps = torch.zeros(3 * blocks, EVENTS, 2, dtype=torch.int64, device=model.lm_head.weight.device)
     with torch.cuda.device(gpu):
         launch = WAYS[launches](model, phases, made, DEFAULTS, tokens.bos, 1, blocks, "float32", stamps)
-        launch.start()
-        launch.wait(None)
-        launch.put_back(model)
+        launch.run(model)
     found = stamps.cpu().numpy()
     return found[found[:, 0, 1] > 0]  # blocks that were there
 
@@ -377,6 +382,10 @@ def _check_place(model: GrammarMiniGPT) -> int:
 def _shared_with_host() -> Tensor:
     # pinned: the kernel reads and writes the host's memory where it is
     return torch.zeros(2, dtype=torch.int32).pin_memory()
+
+
+def _wait_for_stream(gpu: int) -> None:
+    torch.cuda.current_stream(gpu).synchronize()
 
 
 def _events() -> tuple[torch.cuda.Event, torch.cuda.Event]:

@@ -26,18 +26,19 @@ UNEVEN = 1.5  # times as many kernels of eager at one shape as at another, from 
 SHOWN_DIGITS = 12  # of a checkpoint's digest
 
 
-def report_26(made: dict, language: str = "en", training: dict | None = None) -> str:
+def report_26(made: dict, language: str = "en", training: dict | None = None, ceilings: dict | None = None) -> str:
     """Write `results/26/README.md`, in Markdown.
 
     Args:
         made: `model.json`.
         language: of the page.
         training: `training.json`; without it the page has no such part.
+        ceilings: `ceilings.json` of the GPU of `training`.
     """
     text = Translations("minikernel.report", "model", language)
     words, values = filters(text), views(made)
     found = findings(values["places"], values["name"], values["timeline"])
-    values["training"] = training_view(training)
+    values["training"] = training_view(training, ceilings)
     values["findings"] = templates.sentences("minikernel.report", "findings_26", language, found, filters=words)
     page = templates.render("minikernel.report", "report_26", language, {"text": text, **values}, filters=words)
     return re.sub(r"\n{3,}", "\n\n", page).rstrip() + "\n"  # parts that are absent leave their blank lines behind

@@ -21,11 +21,11 @@ ROOM = 1.42  # times the longest bar, for the words behind it
 CURVES_INCHES = 3.6
 
 
-def draw(made: dict, png: str | Path, svg: str | Path, language: str = "en") -> None:
-    """Draw `training.json` and save it as PNG and SVG."""
+def draw(made: dict, ceilings: dict, png: str | Path, svg: str | Path, language: str = "en") -> None:
+    """Draw `training.json`, with the floors that the GPU's `ceilings.json` gives, and save it as PNG and SVG."""
     use_style()
     text, seen = words(language), training_view(made) or {}
-    places = places_of(made)
+    places = places_of(made, ceilings)
     heights = [PANEL_INCHES] * len(places) + ([CURVES_INCHES] if made["curves"] else [])
     figure, panels = plt.subplots(
         len(heights), 1, figsize=(9, sum(heights) + 0.8), layout="constrained", squeeze=False, height_ratios=heights
@@ -44,22 +44,22 @@ def draw(made: dict, png: str | Path, svg: str | Path, language: str = "en") -> 
 
 
 def draw_place(axes: Axes, place: dict, stale: bool, text: Translations) -> None:
-    """A bar for each rung with its time, and how many times as fast the one launch is."""
-    rows = list(reversed(place["rows"].items()))
-    longest = max(row["us_per_step"] for _, row in rows)
-    for height, (rung, row) in enumerate(rows):
-        # hollow where the code has changed since, as in the other pictures
-        face = "white" if stale else COLOURS[rung]
-        axes.barh(height, row["us_per_step"], BAR, color=face, edgecolor=COLOURS[rung], linewidth=1.2)
-        said = microseconds(row["us_per_step"], text)
-        if rung != ONE and ONE in place["rows"]:
-            times = row["us_per_step"] / place["rows"][ONE]["us_per_step"]
-            said += "   " + text("training.times", times=text.number(times, ".3g"))
+    """A bar for each rung with its time, and how many times as fast the one launch is; below, any floor."""
+    floor, one = place["floor"], place["rows"].get(ONE)
+    rows = [("", floor.us)] if floor else []
+    rows += [(rung, row["us_per_step"]) for rung, row in reversed(place["rows"].items())]
+    longest = max(us for _, us in rows)
+    for height, (rung, us) in enumerate(rows):
+        # hollow where the code has changed since, as in the other pictures; of a floor nothing has run
+        hue, style = (COLOURS[rung], "-") if rung else (INK, ":")
+        face = "white" if stale or not rung else hue
+        axes.barh(height, us, BAR, color=face, edgecolor=hue, linewidth=1.2, linestyle=style)
+        said = microseconds(us, text)
+        if rung != ONE and one:
+            said += "   " + text("training.times", times=text.number(us / one["us_per_step"], ".3g"))
         weight = "bold" if rung == ONE else "normal"
-        axes.text(
-            row["us_per_step"] + 0.012 * longest, height, said, va="center", fontsize=10.5, fontweight=weight, color=INK
-        )
-    axes.set_yticks(range(len(rows)), [rung for rung, _ in rows])
+        axes.text(us + 0.012 * longest, height, said, va="center", fontsize=10.5, fontweight=weight, color=INK)
+    axes.set_yticks(range(len(rows)), [rung or text("training.floor") for rung, _ in rows])
     axes.set_xlim(0, ROOM * longest)
     axes.set_title(text("shape", batch=place["batch"], time=place["time"]), loc="left", fontsize=11)
     axes.xaxis.set_major_formatter(lambda us, _: text.number(us, ",g"))

@@ -70,6 +70,14 @@ def test_everybody_trains_as_stage_17_does(make, by_stage_17, monkeypatch):
     assert seconds == sorted(set(seconds))
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("graphs", [False, True])
+def test_on_a_gpu_pytorch_trains_as_stage_17_does(graphs, by_stage_17):
+    points = walk(ByTorch(TASK, torch.device("cuda"), graphs=graphs), TASK, LONG)
+    np.testing.assert_allclose([point["nats"] for point in points], [loss for _, loss in by_stage_17], rtol=1e-4)
+
+
 def test_a_training_over_its_limit_ends_with_a_point_there():
     points = list(walk(ByNumpy(TASK), TASK, 1e-9))
     assert [point["steps"] for point in points] == [0, 1]

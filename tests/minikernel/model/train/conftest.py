@@ -22,6 +22,7 @@ def gpu(monkeypatch):
     )
     monkeypatch.setattr(launch, "_check_place", lambda model: -1)
     monkeypatch.setattr(launch, "_events", lambda: (event, event))
+    monkeypatch.setattr(launch, "_wait_for_stream", lambda gpu: None)
     monkeypatch.setattr(launch, "_shared_with_host", lambda: torch.zeros(2, dtype=torch.int32))
     monkeypatch.setattr(launch, "compiled_with", made.compiled_with)
     monkeypatch.setattr(softmax_cuda, "multiprocessors", lambda device: BLOCKS)

@@ -15,11 +15,11 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CU
 PHASES = [(2, 2, 16), (3, 2, 32)]  # one block a sequence, then two that exchange keys and values
 
 
-def both(start, *given, **options):
+def both(start, *given, device="cpu", **options):
     """(model, what `train` returns) in one launch, then as a graph."""
     made = []
     for launches in (launch.ONE, launch.GRAPH):
-        model = on_torch(start)
+        model = on_torch(start).to(device)
         made.append((model, launch.train(model, *given, launches=launches, **options)))
     return made
 
@@ -144,8 +144,33 @@ def test_on_a_gpu_it_has_the_bits_of_the_one_launch():
     stream, held_out = text(300, sentences=400), text(300, sentences=90, seed=8)
     phases = [(25, 5, 16), (3, 3, 48), (21, 2, 128)]
     (one, told), (other, found) = both(
-        model_of(2, 300, 128, spread=0.05), stream, phases, held_out=held_out, evaluate_every=20
+        model_of(2, 300, 128, spread=0.05), stream, phases, device="cuda", held_out=held_out, evaluate_every=20
     )
     assert np.array_equal(flat(one), flat(other))
     assert np.array_equal(told.losses, found.losses)
     assert told.held_out == found.held_out
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("launches", [launch.ONE, launch.GRAPH])
+def test_on_a_gpu_operands_of_bfloat16_are_near_those_of_float32(launches):
+    start, stream, losses = model_of(2, 300, 128, spread=0.05), text(300, sentences=400), []
+    options = {"launches": launches, "optimizer": AdamW(learning_rate=1e-4)}
+    for operands in ("float32", "bfloat16", "bfloat16"):
+        trained = launch.train(on_torch(start).cuda(), stream, [(20, 4, 32)], operands=operands, **options)
+        losses.append(trained.losses)
+    assert np.array_equal(losses[1], losses[2])
+    assert not np.array_equal(losses[0], losses[1])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=2e-2)
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_on_a_gpu_more_layers_than_one_launch_takes_have_numpys_gradients():
+    start, stream = model_of(8, 300, 128, spread=0.05), text(300, sentences=400)
+    trained = launch.train(on_torch(start).cuda(), stream, [(2, 4, 128)], seed=3, launches=launch.EITHER)
+    exact = start.astype(np.float64)
+    loss, _ = exact.loss_and_gradients(*stream.rows(stream.random_places(np.random.default_rng(3), 4, 128)))
+    assert trained.losses[0] == pytest.approx(loss, rel=2e-6)
+    assert trained.norms[0] == pytest.approx(np.linalg.norm(exact.gradients), rel=2e-5)

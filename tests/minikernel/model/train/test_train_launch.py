@@ -49,6 +49,24 @@ def test_an_exception_from_report_leaves_the_parameters_of_the_last_step(gpu):
     assert np.array_equal(flat(model), emulated(start, text(24), [(1, 1, 16)], seed=42, blocks=BLOCKS).parameters)
 
 
+@pytest.mark.parametrize("launched", [False, True])
+def test_one_that_is_interrupted_as_it_starts_is_waited_for_before_its_memory_is_given_back(gpu, monkeypatch, launched):
+    start, waited = model_of(1, 24, 32), []
+    kernel, model = gpu.cuLaunchCooperativeKernel, on_torch(start)
+
+    def interrupted(*given):
+        if launched:
+            kernel(*given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gpu, "cuLaunchCooperativeKernel", interrupted)
+    monkeypatch.setattr(launch, "_wait_for_stream", waited.append)
+    with pytest.raises(KeyboardInterrupt):
+        launch.train(model, text(24), [(1, 1, 16)])
+    assert waited == [-1]  # the model's device
+    assert np.array_equal(flat(model), flat(on_torch(start))) == (not launched)
+
+
 def test_a_loss_that_is_not_finite_is_said_with_its_step(gpu):
     start = model_of(1, 24, 32)
     start.arrays["blocks.0.mlp.fc.weight"][0, 0] = np.nan
@@ -140,7 +158,7 @@ def test_a_training_that_is_ended_leaves_the_gpu_usable(monkeypatch):
         if taken > 10:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(launch, "_Launch", Kept)
+    monkeypatch.setitem(launch.WAYS, launch.ONE, Kept)
     with pytest.raises(KeyboardInterrupt):
         launch.train(model, stream, [(20000, 64, 16)], report=report, optimizer=AdamW(learning_rate=1e-4))
     assert 10 < int(made[0].host[launch.PROGRESS]) < 20000

@@ -7,13 +7,16 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
-from model_artefact import model_artefact
+from model_artefact import RECORD, model_artefact
 from training_artefact import LIMIT, training_artefact
 
 from minikernel.report.model.stage_26 import report_26
+from minikernel.report.model.step_floor import floors
 from minikernel.report.model.steps_picture import draw
 from minilab.config.check import check_schema, read_schema
+from minilab.files import read_json
 
+CEILINGS = read_json(RECORD / "24/ceilings.json")
 STALE = {"stale": True, "from": "results/recorded/h200", "reasons": [{"code": "source_changed", "path": "train.cu"}]}
 
 
@@ -89,7 +92,7 @@ def drawn(monkeypatch, tmp_path):
     monkeypatch.setattr(plt, "close", lambda figure: None)
 
     def figure(made: dict, language: str = "en"):
-        draw(made, tmp_path / "training.png", tmp_path / "training.svg", language)
+        draw(made, CEILINGS, tmp_path / "training.png", tmp_path / "training.svg", language)
         assert (tmp_path / "training.png").stat().st_size > 10_000
         return plt.gcf()
 
@@ -101,11 +104,13 @@ def drawn(monkeypatch, tmp_path):
 def test_a_bar_is_as_long_as_its_step_and_says_so(drawn):
     figure = drawn(made := training_artefact())
     for axes, batch in zip(figure.axes[:2], (64, 8), strict=True):
-        widths = {bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)}
-        assert widths == {row["us_per_step"] for row in made["steps"] if row["batch"] == batch}
+        floor, *widths = [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)]
+        assert sorted(widths) == sorted(row["us_per_step"] for row in made["steps"] if row["batch"] == batch)
+        (argued,) = (one.us for (rows, _), one in floors(made, CEILINGS).items() if rows == batch)
+        assert floor == argued
     said = [text.get_text() for text in figure.findobj(Text)]
     assert any(text.startswith("9.1") and text.endswith("x one launch") for text in said)
-    assert {"graph-of-compiled-step", "64 x 16", "µs a step"} <= set(said)
+    assert {"graph-of-compiled-step", "64 x 16", "µs a step", "argued floor"} <= set(said)
 
 
 def test_a_curve_is_everybodys_loss_by_its_seconds_and_white_where_it_was_cut_short(drawn):
@@ -149,6 +154,19 @@ def test_the_page_says_where_the_time_of_a_step_goes():
     for rung, *parts in rows:
         assert sum(map(float, parts)) == pytest.approx(us[rung], rel=0.02)
     assert "Where the time" not in part(page(timelines=[]))
+
+
+def test_the_page_says_how_far_a_step_is_from_its_floor():
+    made = training_artefact()
+    said = part(report_26(model_artefact(), "en", made, CEILINGS)).partition("How little")[2]
+    rows = re.findall(r"^\| (\d+) x \d+ ((?:\| [\d.]+ ){6})\| (\S+) \|$", said, re.M)
+    assert [int(batch) for batch, *_ in rows] == [64, 8]
+    us = {row["batch"]: row["us_per_step"] for row in made["steps"] if row["rung"] == "one"}
+    for batch, parts, times in rows:
+        launch, weights, products, update, waiting, floor = map(float, parts.replace("|", "").split())
+        assert launch + max(weights, products) + update + waiting == pytest.approx(floor, rel=0.02)
+        assert us[int(batch)] / floor == pytest.approx(float(times), rel=0.02)
+    assert "How little" not in part(page())
 
 
 def test_a_stale_picture_is_hollow_and_speaks_spanish(drawn):
