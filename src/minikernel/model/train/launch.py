@@ -86,7 +86,8 @@ def train(
     """Train a model in place: the whole schedule in one launch, or each step in three that a CUDA graph replays.
 
     The rows of each step are those that `minimodel.training` draws for the seed. The same model, text and GPU give the
-    same bits. Ctrl-C ends it after the step that it is at, with that step's parameters in the model.
+    same bits. Ctrl-C ends it after the step that it is at, with that step's parameters in the model. It runs on the
+    model's GPU, on torch's current stream there, and the current device stays what it is.
 
     Args:
         model: float32 on a GPU of compute capability 9.0 or later, n_embd 64, n_head 4, at most 128 positions; layers
