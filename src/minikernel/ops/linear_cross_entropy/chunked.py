@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import torch
 
-from minikernel.ops.linear_cross_entropy.options import Options, Wanted, spread_of, sum_dtype
+from minikernel.ops.linear_cross_entropy.options import Inputs, Options, Wanted, spread_of, sum_dtype
 
 # Of float32 logits at once. Fewer rows at a time cost more: the weight's gradient is gone through once a chunk.
 CPU_BYTES, GPU_BYTES = 16 << 20, 128 << 20
@@ -39,11 +39,7 @@ def rows_of_a_chunk(rows: int, classes: int, itemsize: int, cpu: bool) -> int:
 
 
 def run(
-    h: torch.Tensor,
-    weight: torch.Tensor,
-    target: torch.Tensor,
-    bias: torch.Tensor | None,
-    class_weight: torch.Tensor | None,
+    inputs: Inputs,
     options: Options,
     wanted: Wanted = Wanted(),  # noqa: B008
     upstream: torch.Tensor | None = None,
@@ -51,11 +47,7 @@ def run(
     """Losses and, as `wanted`, gradients of their sum weighted by `upstream`.
 
     Args:
-        h: (M, D).
-        weight: (V, D) of the dtype of h.
-        target: (M,).
-        bias: (V,) or None.
-        class_weight: (V,) or None.
+        inputs: h and weight of one dtype.
         options: as given; the reduction is the caller's.
         wanted: gradients to make.
         upstream: (M,) factor of each token's loss, or None for 1.
@@ -63,6 +55,7 @@ def run(
     Returns:
         Losses in float32 (float64 of float64), gradients likewise.
     """
+    h, weight, target, bias, class_weight = inputs
     dtype = sum_dtype(h.dtype)
     rows, classes = h.shape[0], weight.shape[0]
     # Sixteen bits are multiplied exactly in float32, and their sums are not rounded to sixteen.

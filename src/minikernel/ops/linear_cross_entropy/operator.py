@@ -13,6 +13,7 @@ import torch.nn.functional as F
 
 from minikernel.ops.linear_cross_entropy import chunked, paths
 from minikernel.ops.linear_cross_entropy.options import (
+    Inputs,
     Options,
     Wanted,
     check_options,
@@ -26,15 +27,7 @@ Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Te
 Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-def forward(
-    h: torch.Tensor,
-    weight: torch.Tensor,
-    target: torch.Tensor,
-    bias: torch.Tensor | None,
-    class_weight: torch.Tensor | None,
-    options: Options,
-    wanted: Wanted,
-) -> Tensors:
+def forward(inputs: Inputs, options: Options, wanted: Wanted) -> Tensors:
     """The loss, and what backward starts from.
 
     Returns:
@@ -43,19 +36,20 @@ def forward(
         rows: (3, M) what is known of each row, where logits are computed again; else empty.
         dh, dweight, dbias: gradients of the sum, as far as they are made already; else empty.
     """
+    h, weight, target, bias, class_weight = inputs
     if not h.is_cuda:
         check_targets(target, weight.shape[0], options.ignore_index)
-    path = paths.choose(h, weight, bias, class_weight, options).name
+    path = paths.choose(h, options).name
     if path == "recomputed":
         from minikernel.ops.linear_cross_entropy import recomputed
 
-        return recomputed.forward(h, weight, target, bias, class_weight, options, any(wanted))
+        return recomputed.forward(inputs, options, any(wanted))
     # A factor for each token cannot be taken out of a sum over tokens: then nothing is made before it is known.
     early = wanted if options.reduction != "none" else Wanted()
     # where a gradient is rounded to 16 bits by its product, it is scaled before
     before = mean_scale(target, class_weight, options) if path == "rows" and options.reduction == "mean" else None
     upstream = None if before is None else before.expand(h.shape[0])
-    result = run_of(path)(h, weight, target, bias, class_weight, options, early, upstream)
+    result = run_of(path)(inputs, options, early, upstream)
     loss, scale = reduced(result.losses, result.weights, options.reduction)
     if path == "rows":
         # they are rounded, as far as they are not, when all that they are multiplied by is known
@@ -109,11 +103,7 @@ def reduced(losses: torch.Tensor, weights: torch.Tensor, reduction: str) -> tupl
 
 def backward(
     grad: torch.Tensor,
-    h: torch.Tensor,
-    weight: torch.Tensor,
-    target: torch.Tensor,
-    bias: torch.Tensor | None,
-    class_weight: torch.Tensor | None,
+    inputs: Inputs,
     scale: torch.Tensor,
     rows_known: torch.Tensor,
     made: Three,
@@ -121,17 +111,16 @@ def backward(
     wanted: Wanted,
 ) -> Three:
     """The gradients that are wanted, each a tensor of its own; an empty one for any other."""
+    h, weight, target, bias, class_weight = inputs
     if rows_known.shape[1]:
         from minikernel.ops.linear_cross_entropy import recomputed
 
-        return recomputed.backward(
-            grad, h, weight, target, bias, class_weight, scale, rows_known, made[0], options, wanted
-        )
+        return recomputed.backward(grad, inputs, scale, rows_known, made[0], options, wanted)
     likes = (h, weight, bias)
     if all(not asked or g.numel() for asked, g in zip(wanted, made, strict=True)) and options.reduction != "none":
         # a new tensor each time: a graph that is kept is gone through again
         product = times
-        if paths.choose(h, weight, bias, class_weight, options).name == "rows":
+        if paths.choose(h, options).name == "rows":
             from minikernel.ops.linear_cross_entropy import rows
 
             product = rows.times
@@ -145,8 +134,8 @@ def backward(
         upstream = grad.expand(h.shape[0])
     else:
         upstream = (grad * mean_scale(target, class_weight, options).to(grad.dtype)).expand(h.shape[0])
-    path = paths.choose(h, weight, bias, class_weight, options).name
-    result = run_of(path)(h, weight, target, bias, class_weight, options, wanted, upstream)
+    path = paths.choose(h, options).name
+    result = run_of(path)(inputs, options, wanted, upstream)
     return tuple(  # type: ignore[return-value]
         nothing(h) if g is None else g.to(h.dtype if like is None else like.dtype)
         for g, like in zip(result[2:], likes, strict=True)
@@ -182,7 +171,8 @@ def forward_op(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """`forward` as an operator."""
     options = Options(ignore_index, label_smoothing, z_loss, softcap, reduction)
-    return forward(h, weight, target, bias, class_weight, options, Wanted(want_h, want_weight, want_bias))
+    inputs = Inputs(h, weight, target, bias, class_weight)
+    return forward(inputs, options, Wanted(want_h, want_weight, want_bias))
 
 
 @forward_op.register_fake
@@ -206,14 +196,14 @@ def fake_forward(
     dtype, tokens = sum_dtype(h.dtype), h.shape[0]
     loss = h.new_empty((tokens,) if reduction == "none" else (), dtype=dtype)
     scale = h.new_empty(1, dtype=dtype)
-    if paths.choose(h, weight, bias, class_weight, options).name == "recomputed":
+    if paths.choose(h, options).name == "recomputed":
         wanted = want_h or want_weight or want_bias
         rows_known = h.new_empty((3, tokens if wanted else 0), dtype=dtype)
         dh = h.new_empty(h.shape if wanted else (0,), dtype=dtype if wanted else h.dtype)
         return loss, scale, rows_known, dh, h.new_empty(0), h.new_empty(0)
     early = reduction != "none"
     dtypes = [None if like is None else kept_dtype(like.dtype) for like in (h, weight, bias)]
-    if paths.choose(h, weight, bias, class_weight, options).name == "rows":
+    if paths.choose(h, options).name == "rows":
         from minikernel.ops.linear_cross_entropy import rows
 
         dtypes = [h.dtype, rows.weight_dtype(tokens, *weight.shape, h.dtype), dtype]
@@ -250,7 +240,8 @@ def backward_op(
     options = Options(ignore_index, label_smoothing, z_loss, softcap, reduction)
     made = (made_h, made_weight, made_bias)
     wanted = Wanted(want_h, want_weight, want_bias)
-    return backward(grad, h, weight, target, bias, class_weight, scale, rows_known, made, options, wanted)
+    inputs = Inputs(h, weight, target, bias, class_weight)
+    return backward(grad, inputs, scale, rows_known, made, options, wanted)
 
 
 @backward_op.register_fake
@@ -318,16 +309,17 @@ class Eager(torch.autograd.Function):
         class_weight: torch.Tensor | None,
         options: Options,
     ) -> torch.Tensor:
-        loss, *known = forward(h, weight, target, bias, class_weight, options, Wanted(*ctx.needs_input_grad[:3]))
-        ctx.save_for_backward(h, weight, target, bias, class_weight, *known)
+        inputs = Inputs(h, weight, target, bias, class_weight)
+        loss, *known = forward(inputs, options, Wanted(*ctx.needs_input_grad[:3]))
+        ctx.save_for_backward(*inputs, *known)
         ctx.options = options
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # type: ignore[override]
-        h, weight, target, bias, class_weight, scale, rows_known, *made = ctx.saved_tensors
+        inputs, (scale, rows_known, *made) = Inputs(*ctx.saved_tensors[:5]), ctx.saved_tensors[5:]
         wanted = Wanted(*ctx.needs_input_grad[:3])
-        arguments = (grad, h, weight, target, bias, class_weight, scale, rows_known, tuple(made), ctx.options, wanted)
+        arguments = (grad, inputs, scale, rows_known, tuple(made), ctx.options, wanted)
         graphed = torch.is_grad_enabled()
         if graphed:
             with torch.no_grad():
@@ -384,10 +376,10 @@ def linear_cross_entropy(
         raise LabError(f"softcap is a bound above 0, or None, and is {softcap}.")
     options = Options(ignore_index, float(label_smoothing), float(z_loss), float(softcap or 0.0), reduction)
     check_options(options)
-    check_tensors(h, weight, target, bias, class_weight)
+    check_tensors(Inputs(h, weight, target, bias, class_weight))
     h, weight, bias = cast_together(h, weight, bias)
     if in_transform():
-        return plain(h, weight, target, bias, class_weight, options)
+        return plain(Inputs(h, weight, target, bias, class_weight), options)
     rows = h.reshape(-1, h.shape[-1])
     # an unsigned number would be compared with a negative `ignore_index` as if that were another
     classes = target.reshape(-1).to(torch.int64)
@@ -405,15 +397,9 @@ def in_transform() -> bool:
     return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
 
 
-def plain(
-    h: torch.Tensor,
-    weight: torch.Tensor,
-    target: torch.Tensor,
-    bias: torch.Tensor | None,
-    class_weight: torch.Tensor | None,
-    options: Options,
-) -> torch.Tensor:
-    """The same loss with all logits at once, by torch's own operations: what torch.func can follow."""
+def plain(inputs: Inputs, options: Options) -> torch.Tensor:
+    """The same loss with all logits at once, by torch's own operations: what torch.func can follow. h is (..., D)."""
+    h, weight, target, bias, class_weight = inputs
     dtype = sum_dtype(h.dtype)
     logits = F.linear(h, weight, bias).to(dtype).reshape(-1, weight.shape[0])
     if options.softcap:

@@ -30,6 +30,16 @@ class Options(NamedTuple):
     reduction: str = "mean"
 
 
+class Inputs(NamedTuple):
+    """A call's tensors, all on one device: h (M, D), weight (V, D), target (M,), bias and class_weight (V,) or None."""
+
+    h: torch.Tensor
+    weight: torch.Tensor
+    target: torch.Tensor
+    bias: torch.Tensor | None = None
+    class_weight: torch.Tensor | None = None
+
+
 class Wanted(NamedTuple):
     """Which gradients are to be made."""
 
@@ -54,18 +64,13 @@ def check_options(options: Options) -> None:
         raise LabError(f"softcap is a bound above 0, or None, and is {options.softcap}.")
 
 
-def check_tensors(
-    h: torch.Tensor,
-    weight: torch.Tensor,
-    target: torch.Tensor,
-    bias: torch.Tensor | None,
-    class_weight: torch.Tensor | None,
-) -> None:
+def check_tensors(inputs: Inputs) -> None:
     """Refuse tensors that do not fit together, in one sentence.
 
     Raises:
         LabError: a shape, a dtype or a device is wrong.
     """
+    h, weight, target, bias, class_weight = inputs
     if h.dim() == 0 or weight.dim() != 2 or h.shape[-1] != weight.shape[1]:
         raise LabError(
             f"linear_cross_entropy takes h (..., D) and weight (V, D), not h {tuple(h.shape)} and weight "

@@ -41,14 +41,8 @@ def capability(device: int) -> tuple[int, int]:
     return torch.cuda.get_device_capability(device)
 
 
-def choose(
-    h: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
-    class_weight: torch.Tensor | None,
-    options: Options,
-) -> Path:
-    """The path of tensors that fit together, all of one dtype."""
+def choose(h: torch.Tensor, options: Options) -> Path:
+    """The path for hidden states h, whose dtype all factors have."""
     if not h.is_cuda:
         return Path("chunked", f"the kernels are for NVIDIA's GPUs, and the tensors are on {h.device.type}")
     if not has_triton():
@@ -90,7 +84,7 @@ def which(
     """
     dtype = torch.promote_types(h.dtype, weight.dtype)
     options = Options(label_smoothing=label_smoothing, z_loss=z_loss, softcap=softcap or 0.0)
-    return choose(h.to(dtype), weight, bias, class_weight, options)
+    return choose(h.to(dtype), options)
 
 
 def is_plain_call(*tensors: torch.Tensor | None) -> bool:

@@ -7,7 +7,7 @@ import torch
 
 from minikernel.ops.linear_cross_entropy import recomputed_kernels as kernels
 from minikernel.ops.linear_cross_entropy.launch import Launch, multiprocessors, on_device_of
-from minikernel.ops.linear_cross_entropy.options import Options, Wanted, parts_of, spread_of
+from minikernel.ops.linear_cross_entropy.options import Inputs, Options, Wanted, parts_of, spread_of
 
 PARTIAL_BYTES = 32 << 20  # of a weight's gradient over some rows each, beside the gradients
 # Programs of the weight's gradient for each multiprocessor; with many classes the splits' sums cost little beside.
@@ -136,16 +136,13 @@ def arithmetic(dtype: torch.dtype) -> dict[str, str]:
 
 
 def forward(
-    h: torch.Tensor,
-    weight: torch.Tensor,
-    target: torch.Tensor,
-    bias: torch.Tensor | None,
-    class_weight: torch.Tensor | None,
+    inputs: Inputs,
     options: Options,
     gradient: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """As `operator.forward`; the core of h's gradient is made with the loss, in float32, and stands in place of it."""
-    h, weight, target = h.contiguous(), weight.contiguous(), target.contiguous()
+    h, weight, target = (tensor.contiguous() for tensor in inputs[:3])
+    bias, class_weight = inputs.bias, inputs.class_weight
     rows, features = h.shape
     classes = weight.shape[0]
     flags = Flags(bias is not None, class_weight is not None, bool(options.label_smoothing), bool(options.softcap))
@@ -195,11 +192,7 @@ def forward(
 
 def backward(
     grad: torch.Tensor,
-    h: torch.Tensor,
-    weight: torch.Tensor,
-    target: torch.Tensor,
-    bias: torch.Tensor | None,
-    class_weight: torch.Tensor | None,
+    inputs: Inputs,
     scale: torch.Tensor,
     known: torch.Tensor,
     made: torch.Tensor,
@@ -207,7 +200,8 @@ def backward(
     wanted: Wanted,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """As `operator.backward`, from the core of h's gradient and what is known of each row."""
-    h, weight, target = h.contiguous(), weight.contiguous(), target.contiguous()
+    h, weight, target = (tensor.contiguous() for tensor in inputs[:3])
+    bias, class_weight = inputs.bias, inputs.class_weight
     rows, features = h.shape
     classes = weight.shape[0]
     step = grad.stride(0) if options.reduction == "none" else 0

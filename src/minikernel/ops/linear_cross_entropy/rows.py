@@ -14,7 +14,7 @@ import torch
 
 from minikernel.ops.linear_cross_entropy.chunked import Result, chunks
 from minikernel.ops.linear_cross_entropy.launch import Launch, multiprocessors, on_device_of
-from minikernel.ops.linear_cross_entropy.options import Options, Wanted, parts_of, spread_of
+from minikernel.ops.linear_cross_entropy.options import Inputs, Options, Wanted, parts_of, spread_of
 from minikernel.ops.linear_cross_entropy.rows_kernel import rows_kernel, times_kernel
 
 # Beside the gradients: a chunk's logits and the weight's gradient in float32. To add a chunk to that costs as long as
@@ -67,17 +67,14 @@ def launch_of(bias: bool, class_weight: bool, smooth: bool, scaled: bool, gradie
 
 
 def run(
-    h: torch.Tensor,
-    weight: torch.Tensor,
-    target: torch.Tensor,
-    bias: torch.Tensor | None,
-    class_weight: torch.Tensor | None,
+    inputs: Inputs,
     options: Options,
     wanted: Wanted = Wanted(),  # noqa: B008
     upstream: torch.Tensor | None = None,
 ) -> Result:
     """As `chunked.run`; the gradients of h and weight are in their dtype where one product makes them, else float32."""
-    h, weight, target = h.contiguous(), weight.contiguous(), target.contiguous()
+    h, weight, target = (tensor.contiguous() for tensor in inputs[:3])
+    bias, class_weight = inputs.bias, inputs.class_weight
     rows, features = h.shape
     classes = weight.shape[0]
     float32: dict[str, Any] = {"dtype": torch.float32, "device": h.device}

@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from minikernel import linear_cross_entropy
 from minikernel.ops.linear_cross_entropy import chunked
-from minikernel.ops.linear_cross_entropy.options import Options, Wanted
+from minikernel.ops.linear_cross_entropy.options import Inputs, Options, Wanted
 
 EPSILON = {torch.float32: 2**-24, torch.bfloat16: 2**-8, torch.float16: 2**-11}  # of one rounding, at most
 
@@ -263,7 +263,7 @@ def test_what_a_chunk_adds_is_few_calls_of_torch(monkeypatch):
         monkeypatch.setattr(chunked, "CPU_BYTES", rows * 40 * 4)
         monkeypatch.setattr(chunked, "PARTS", 1)
         with Calls() as calls:
-            chunked.run(h, weight, target, None, None, Options(), Wanted(h=True, weight=True))
+            chunked.run(Inputs(h, weight, target), Options(), Wanted(h=True, weight=True))
         numbers.append(calls.number)
     # three products and twelve passes; what follows of a row from its target and its sums alone is made for all at once
     assert 10 < (numbers[1] - numbers[0]) / (64 / 4 - 64 / 32) <= 20

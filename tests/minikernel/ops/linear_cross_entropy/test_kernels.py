@@ -194,10 +194,10 @@ def test_the_path_of_a_hopper_gpu_follows_width_dtype_and_options(monkeypatch, f
     h = OnGpu()
     h.dtype = dtype
     monkeypatch.setattr(paths, "capability", lambda device: (9, 0))
-    found = paths.choose(h, h, None, None, Options(**options))
+    found = paths.choose(h, Options(**options))
     assert (found.name, says in found.reason) == (path, True), found
     monkeypatch.setattr(paths, "capability", lambda device: (8, 0))
-    assert paths.choose(h, h, None, None, Options(**options)).name == "chunked"
+    assert paths.choose(h, Options(**options)).name == "chunked"
 
 
 def test_splits_cover_every_row_once_and_their_sums_have_a_bound():

@@ -54,7 +54,7 @@ def test_the_cases_reach_every_way_in_which_a_hopper_gpu_computes_it(monkeypatch
     for case in cases("cuda"):
         options = {name: case.options.get(name, 0.0) for name in ("label_smoothing", "z_loss", "softcap")}
         for dtype in case.dtypes:
-            path = paths.choose(OnGpu(case, dtype), None, None, None, Options(**options)).name
+            path = paths.choose(OnGpu(case, dtype), Options(**options)).name
             reached.setdefault(case.code, set()).add(path)
     for code in ("plain", "offset", "sure", "least", "odd_v", "some_ignored", "bias", "smoothing", "z_loss", "twice"):
         assert reached[code] == {"recomputed", "rows", "chunked"}, code
