@@ -91,6 +91,7 @@ class Page:
 
     def given(self, pointer: str) -> str | None:
         """What the wrapper passes for a parameter."""
+        pointer = self.kernel.aliases.get(pointer, pointer) if self.kernel else pointer
         if not self.kernel or not self.call or pointer not in self.kernel.parameters:
             return None
         place = self.kernel.parameters.index(pointer)
@@ -99,6 +100,7 @@ class Page:
     def passed(self, pointer: str) -> Memory | None:
         """The memory that a parameter has in this call, where the wrapper was run."""
         ran, call = self.texts.ran, self.call
+        pointer = self.kernel.aliases.get(pointer, pointer) if self.kernel else pointer
         if not ran or not self.kernel or not call or pointer not in self.kernel.parameters:
             return None
         here = [one for one in ran.calls if one.line == call.line and one.name == call.kernel]

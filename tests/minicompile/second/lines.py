@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from second import cpp
 from second.operations import MADE, SEVERAL, SIGNS, may_be
 from second.texts import BUFFER, GraphTexts, KernelText, Node, Statement
 
@@ -75,8 +76,6 @@ def judge(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, comme
         return f"the kernel has no line {line}"
     words = words.replace("; first needed by ", "; an index of ")
     found = [_part(texts, kernel, given, made, line, one, noted) for one in _parts(words)]
-    if kernel.language == "cpp":  # whose lines have other forms: only what they are given is judged
-        found = [one if not one or one.startswith("the wrapper passes") else None for one in found]
     return next((cause for cause in found if cause), None if None in found else "")
 
 
@@ -91,10 +90,12 @@ def _part(
     text = kernel.lines[line]
     if said in (UNTIED, f"structure: {UNTIED}"):
         return "" if not said.startswith("structure") or not re.search(r"\btmp\d+ = ", text) else "it assigns a value"
-    for form, sign in TELLS.items():
+    if kernel.language == "cpp" and (cause := cpp.loop(said, text)) is not None:
+        return cause and f"line {line}: {cause}"
+    for form, sign in (cpp.TELLS | TELLS if kernel.language == "cpp" else TELLS).items():
         if match := re.fullmatch(form, said):
             for place in range(1, (match.lastindex or 0) + 1):
-                sign = sign.replace(rf"\{place}", match[place])
+                sign = sign.replace(rf"\{place}", re.escape(match[place]))
             return "" if re.search(sign, text) else f"line {line} is {text.strip()}"
     if match := CHANGES.fullmatch(said):
         held = re.match(rf"\s*{match[1]} = tl\.where\(.*mask.*, \w+, {match[1]}\)$", text)
@@ -205,7 +206,7 @@ def _source(kernel: KernelText, one: Statement | None, depth: int = 8) -> Statem
     """The statement whose value a line hands on."""
     while one is not None and one.target and depth:
         value = one.text.split(" = ", 1)[-1].strip().rstrip(";")
-        match = HANDED.match(value)
+        match = cpp.HANDED.match(value) if kernel.language == "cpp" else HANDED.match(value)
         name = next((each for each in match.groups() if each), None) if match else None
         masked = re.match(r"tl\.where\(tmp\w+, (tmp\w+), (tmp\w+)\)$", value)
         zeros = rf"\b{masked[2]} = tl\.full\({masked[1]}\.shape" if masked else r"(?!)"  # where a block is off

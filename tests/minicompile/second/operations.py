@@ -69,7 +69,7 @@ SIGNS = {
     "bitwise_xor": r"\^",
     "sum": r"sum\w*\(|welford| \+ |\+=|tl\.reduce|vec_reduce",
     "mean": r"sum\w*\(|welford| \+ |/",
-    "var_mean": r"welford|sum\w*\(| \+ ",
+    "var_mean": r"welford|sum\w*\(| \+ | / ",
     "prod": r"prod|reduce| \* ",
     "any": r"any|\|",
     "pow": r"pow| \* |sqrt|/|reciprocal|libdevice",
