@@ -5,8 +5,9 @@ from collections.abc import Iterable
 
 NUMBER = re.compile(r"static_cast<\w+>\((-?\w+?)L?\)|\b(\d+)L\b")
 TELLS = {  # what is said of a line, and what its text has then
-    r"Inductor's own C\+\+ header": r"^#include <torch/csrc/inductor/cpp_prefix\.h>",
-    r"the signature begins": r"^extern \"C\".* kernel\(",
+    r"Inductor's own C\+\+ header": r"^#include [<\"]torch/csrc/inductor/",
+    r"a C\+\+ header": r"^#include (?![<\"]torch/csrc/inductor/)",
+    r"the signature begins": r"^extern \"C\"",
     r"book-keeping for division of integers by zero": r"inductor_cpu_\w*integer_div_error",
     r"this thread's number": r"^\s*int tid = omp_get_thread_num\(\);",
     r"OpenMP starts its threads here; each runs the block below": r"^\s*#pragma omp parallel\b",
@@ -66,15 +67,13 @@ HANDED = re.compile(  # the value is another's, as it is but for its type or its
 
 
 def loop(said: str, text: str) -> str | None:
-    """Whether a line is the loop that is told; none where that tells of none, or of bounds that are no numbers."""
+    """Whether a line is the loop that is told; none where its bounds are no numbers and no sizes."""
     told, there = LOOP.fullmatch(said), FOR.match(text)
-    if told is None:
-        return None
-    if there is None or not told[1] == there[1] == there[3] == there[5]:
+    if told is None or there is None or not told[1] == there[1] == there[3] == there[5]:
         return f"the line is {text.strip()}"
     bounds = [NUMBER.sub(lambda one: one[1] or one[2], there[place]) for place in (2, 4, 6)]
     told_bounds = [one.strip("`") for one in told.groups()[1:]]
-    if not all(re.fullmatch(r"-?\d+", one) for one in (*bounds, *told_bounds)):
+    if not all(re.fullmatch(r"-?\w+", one) for one in (*bounds, *told_bounds)):
         return None
     return "" if bounds == told_bounds else f"it runs from {bounds[0]} up to {bounds[1]} in steps of {bounds[2]}"
 

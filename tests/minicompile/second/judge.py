@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from second import lines
 from second.memory import Memory
-from second.operations import MADE, SCANS, SIGNS, may_be, operation_of, unnamed
+from second.operations import MADE, SCANS, SEVERAL, SIGNS, may_be, operation_of, unnamed
 from second.reasons import reason
 from second.sentences import Sentence, sentences
 from second.texts import BUFFER, ITEM_BYTES, CallText, GraphTexts, KernelText, Node
@@ -133,6 +133,8 @@ class Page:
             return None
         if kernel is None or any(may_be(node.base, text) for text in kernel.text.split("\n") if "_meta=" not in text):
             return ""
+        if node.base in SEVERAL and not ARITHMETIC.search(kernel.text):  # a copy of one of a library's results
+            return None
         return f"{maker.name}, which made it on line {maker.line}, has no line that can be {node.name}"
 
     def _origin_of(self, name: str) -> str:

@@ -90,8 +90,8 @@ def _part(
     text = kernel.lines[line]
     if said in (UNTIED, f"structure: {UNTIED}"):
         return "" if not said.startswith("structure") or not re.search(r"\btmp\d+ = ", text) else "it assigns a value"
-    if kernel.language == "cpp" and (cause := cpp.loop(said, text)) is not None:
-        return cause and f"line {line}: {cause}"
+    if kernel.language == "cpp" and cpp.LOOP.fullmatch(said):
+        return (cause := cpp.loop(said, text)) and f"line {line}: {cause}"
     for form, sign in (cpp.TELLS | TELLS if kernel.language == "cpp" else TELLS).items():
         if match := re.fullmatch(form, said):
             for place in range(1, (match.lastindex or 0) + 1):

@@ -17,7 +17,7 @@ BY_INDEX = r"load\w*\(\w+ \+ .*?tmp|ptr\d*\[.*?tmp|" + CHOSEN
 EXPONENTIAL = r"exp"
 SIGNS = {
     "add": ADDED,
-    "sub": r"isnan.*isinf.*\* 0|nan.*inf.*\* 0| - |\bfn?ma\w*\(|fmadd|fmsub| \+ -|\(-1\)\*|\^",
+    "sub": r"isnan.*isinf.*\* 0|nan.*inf.*\* 0| - |\bfn?ma\w*\(|fmadd|fmsub| \+ -|\(-1L?\)\*|\^",
     "rsub": r" - |\bfn?ma\w*\(| \+ ",
     "mul": TIMES,
     "div": DIVIDED,
