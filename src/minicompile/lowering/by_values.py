@@ -226,7 +226,7 @@ class _Told:
                 if passed_on and not CONVERTS.search(self._target(node)):  # it is what it was before
                     stays = node in handed
                 elif rounded.intersection(line["nodes"]):  # what was computed for one node is not another's, rounded
-                    stays = node in rounded
+                    stays = node in rounded or node in written
                 elif node in self.nodes and self.nodes[node]["op"] == "placeholder" and node not in loaded:
                     stays = False  # nobody gave it to the kernel
                 elif kinds.get(number) == "constant":  # a number is no operation's result by being equal to it
