@@ -151,7 +151,7 @@ def _origin(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, lin
     if node.base in ("inductor_random", "inductor_randint", "rand", "randn", "randint"):
         return (
             ""
-            if any("rand" in kernel.lines[each] for each in (*one.before, one.number))
+            if any("rand" in each for each in _reaching(kernel, one))
             else f"line {one.number}: no rand"
         )
     if node.base in MADE:  # the line says it as a number, a position or random numbers
@@ -163,16 +163,21 @@ def _origin(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, lin
     if node.base == "getitem" and node.operands:
         node = texts.nodes[node.operands[0]]
         sign = SEVERAL.get(node.base)
-        before = [kernel.lines[each] for each in (*one.before, one.number)]
+        before = _reaching(kernel, one)
         return (
             None if not sign else "" if any(re.search(sign, each) for each in before) else f"no line can be {node.name}"
         )
     if node.base not in STRICT:
         if node.base in SIGNS:
-            before = [kernel.lines[each] for each in (*one.before, one.number)]
+            before = _reaching(kernel, one)
             return "" if any(may_be(node.base, each) for each in before) else f"no line up to {line} can be {node.name}"
         return None
     return "" if may_be(node.base, one.text) else f"line {one.number} cannot be {node.base}: {one.text.strip()}"
+
+
+def _reaching(kernel: KernelText, one: Statement) -> list[str]:
+    """The texts of the statements whose values a statement may use, and its own."""
+    return [each.text for each in kernel.statements if each.number in one.before or each is one]
 
 
 def _same(texts: GraphTexts, kernel: KernelText, one: Statement, node: Node) -> str | None:
@@ -180,7 +185,7 @@ def _same(texts: GraphTexts, kernel: KernelText, one: Statement, node: Node) -> 
     before = texts.nodes[node.operands[0]] if node.operands else None
     if before is None or before.base not in SIGNS:
         return None
-    lines = [kernel.lines[each] for each in (*one.before, one.number)]
+    lines = _reaching(kernel, one)
     return "" if any(may_be(before.base, each) for each in lines) else f"no line can be {before.name}, converted"
 
 
