@@ -53,8 +53,10 @@ PARTS = (
 )  # with words
 WHOLE = (None, "before_cast", "unrounded")  # parts that are all of a node
 # operations of a loop that compute nothing of their own; a conversion is one where no node asks for it
-MOVES = ("load", "load_seed", "store", "store_reduction", "atomic_add", "constant", "index_expr", "to_dtype")
-MOVES += ("set_indirect",)  # an index is held against its bounds
+MOVES = (
+    *("load", "load_seed", "store", "store_reduction", "atomic_add", "constant", "index_expr", "to_dtype"),
+    "set_indirect",  # an index is held against its bounds
+)
 CAST = re.compile(r"\s*tmp\w+\.template cast<[^()]*>\(\);")  # a mask in another width of its lanes
 SPREAD = re.compile(r"\s*at::vec::Vectorized\w*<[^()]*>\(tmp\w+\);")  # one value goes into every lane
 CONVERTS = re.compile(r"convert_element_type|_to_copy|aten\.to\.")

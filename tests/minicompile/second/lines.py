@@ -149,11 +149,7 @@ def _origin(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, lin
     if re.search(r"= tl\.full\(", one.text) and texts.constant(node.name):
         return ""
     if node.base in ("inductor_random", "inductor_randint", "rand", "randn", "randint"):
-        return (
-            ""
-            if any("rand" in each for each in _reaching(kernel, one))
-            else f"line {one.number}: no rand"
-        )
+        return "" if any("rand" in each for each in _reaching(kernel, one)) else f"line {one.number}: no rand"
     if node.base in MADE:  # the line says it as a number, a position or random numbers
         return "" if re.search(r"tl\.full\(|static_cast|arange|index|rand|\bx\d|\br\d|\d", one.text) else None
     if node.base in ("convert_element_type", "_to_copy"):
