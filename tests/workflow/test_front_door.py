@@ -20,9 +20,7 @@ from links import dead_links
 
 PAGE = "lab_page results/lab.html"
 PICTURE = 45_000  # bytes of a thumbnail in base64: 400 points wide; 32,759 is the largest today
-CARD = (
-    5_000  # bytes of the rest for each rule of the workflow: its card, its files, its place in the graph; 4,358 today
-)
+CARD = 5_000  # bytes of the rest for each rule of the workflow: its card, its files, its place in the graph; 4,358 today
 
 
 @pytest.fixture(scope="module")
