@@ -28,6 +28,7 @@ VIEWS |= {
 VIEWS |= {"rev", "flip", "broadcast_in_dim", "view_of", "real", "view_as_real", "convert_element_type", "_to_copy"}
 SAME_ORDER = {"clone", "copy_", "view", "reshape", "squeeze", "unsqueeze", "alias", "detach", "getitem"}
 INNER = {"cond", "while_loop", "invoke_subgraph", "map_impl"}
+LOOKS_UP = {"index", "gather", "embedding", "index_select"}
 ELSEWHERE = {"written to memory", "computed by a library's kernel", "begun by a library's kernel and finished here"}
 ARITHMETIC = re.compile(r"tmp\w+ [-+*/] tmp|(?:libdevice|tl_math)\.\w+\(|\.(?:exp|log|tanh|cos|sin|sqrt|erf)\(")
 REDUCES = re.compile(
@@ -39,6 +40,7 @@ POSITION = re.compile(  # of what is largest or least; a row of a few elements i
     r"|= decltype\(\w+\)::blendv\(\w+, \w+, \w+\.template cast<int64_t"
     r"|(?s:(tmp\d+) = tl\.full\([^)]*\], \d+, tl\.int64\).*= tl\.where\(\w+, \w+, \1\))"
 )
+REDUCED = ("sum", "mean", "amax", "amin", "prod", "any", "argmax", "argmin", "var_mean", "var")
 BY_TYPE = {
     "sum": r"sum|\+|welford",
     "max": r"max",
@@ -169,10 +171,15 @@ class Page:
             return made
         for section, touched in ((2, self.kernel.loaded), (3, self.kernel.stored)):
             told = " ".join(one.text for one in self.sentences if one.section == section)
-            for pointer in touched:
+            of_lines = {(name, int(line)) for name, some in PLACES.findall(told) for line in some.split(", ")}
+            for pointer, numbers in touched.items():
                 said = Sentence(section, "text", f"section {section} names all of its memory")
-                found = re.search(rf"\b{pointer}\b", told)
-                made.append(Finding(said, "held" if found else "false", "" if found else f"{pointer} is not named"))
+                missing = [line for line in numbers if (pointer, line) not in of_lines]
+                if not re.search(rf"\b{pointer}\b", told):
+                    cause = f"{pointer} is not named"
+                else:
+                    cause = f"{pointer} is not named on line {missing[0]}: {self._at(missing[0])}" if missing else ""
+                made.append(Finding(said, "false" if cause else "held", cause))
         return made
 
     # The rules: none means that the sentence cannot be judged, an empty text that it holds, a text why it is false.
@@ -180,6 +187,8 @@ class Page:
     def label(self, one: Sentence, match: re.Match) -> str | None:
         """Target: C++ for the CPU or Triton, as the kernels' texts and the wrapper's allocations are."""
         triton = "Triton for" in one.text
+        if triton and "C++ for" in one.text and "simulated" not in one.text:
+            return ""
         wrong = [name for name, kernel in self.texts.kernels.items() if (kernel.language == "triton") != triton]
         if wrong:
             return f"{wrong[0]} is {'C++' if triton else 'Triton'}"
@@ -280,7 +289,7 @@ class Page:
                 ):
                     continue
                 if all(b.number in a.before for a, b in pairs):
-                    if not any("load(" not in b.text for _, b in pairs):
+                    if later in LOOKS_UP or not any("load(" not in b.text for _, b in pairs):
                         judged = None  # to look up and then compute is to compute and then look up
                     else:
                         return f"each line that can be `{earlier}` needs one that can be `{later}`"
@@ -353,6 +362,7 @@ class Page:
         same = [one for one, cells in self.rows.items() if _base(cells[0]) == base]
         if (
             base not in SIGNS
+            or node.base == "getitem"  # of several results that one line computes
             or len(same) != 1
             or base in ("where", "sum", "mean", "index", "pow", "convert_element_type")
         ):
@@ -485,7 +495,7 @@ class Page:
         buffer, what, size = match[1], match[2], match[3]
         read = one.section == 2
         touched = self.kernel.loaded if read else self.kernel.stored
-        for pointer, places in re.findall(r"`(\w+)(?: \+ [^`]*)?` on lines? ([\d, ]*\d)", one.text):
+        for pointer, places in PLACES.findall(one.text):
             if not POINTER.fullmatch(pointer):
                 continue
             for line in places.split(", "):
@@ -620,7 +630,25 @@ class Page:
         sign = BY_TYPE.get(match[1])
         if not sign or not self.kernel:
             return None
-        return "" if re.search(sign, "\n".join(self.kernel.body.values())) else f"no line reduces by {match[1]}"
+        if not re.search(sign, "\n".join(self.kernel.body.values())):
+            return f"no line reduces by {match[1]}"
+        return self._reduced(one.text)
+
+    def _reduced(self, said: str) -> str:
+        """What is reduced is no scan, and in the first step all of the operand's values are reduced."""
+        match = re.search(r" of (at most )?([\d,]+) values(?:, (?:([\d,]+) times|once))?: ", said)
+        names = re.findall(r"`[^`]+` \(`(\w+)`", said)
+        if ordered := [name for name in names if self._target(name) in SCANS]:
+            return f"`{ordered[0]}` is no reduction"
+        node = self.texts.nodes.get(names[0]) if len(names) == 1 else None
+        operand = self.texts.nodes.get(node.operands[0]) if node and node.operands else None
+        if not match or not operand or node.base not in REDUCED or operand.elements is None:
+            return ""
+        length, times = (int((text or "1").replace(",", "")) for text in match.groups()[1:])
+        left = length * times - operand.elements  # the last of several parts may be shorter
+        return (
+            "" if (0 <= left < length if match[1] else left == 0) else f"{operand.name} has {operand.elements} elements"
+        )
 
     def parameter(self, one: Sentence, match: re.Match) -> str | None:
         """`in_ptr0 is buf3`, beside the signature."""
@@ -663,9 +691,17 @@ class Page:
             sizes = {given: self._bytes(given) for pointer in touched if (given := self.given(pointer))}
             if not sizes or len(sizes) < len({self.given(pointer) for pointer in touched}) or None in sizes.values():
                 return None
+            sizes |= self._workspaces()
             if told > sum(sizes.values()):
                 return f"{', '.join(sizes)} have {sum(sizes.values())} bytes"
         return ""
+
+    def _workspaces(self) -> dict[str, int]:
+        """The bytes of memory that programs of a kernel share while it runs, which each reads and writes."""
+        given = [self.given(pointer) for pointer in self.kernel.parameters if pointer.startswith("ws_ptr")]
+        made = r"\s+{} = empty_strided_\w+\(\((\d+), \), \(1, \), torch\.uint8\)"
+        found = ((name, re.match(made.format(name), text)) for name in given for text in self.texts.wrapper)
+        return {name: int(match[1]) for name, match in found if match}
 
     def bounds(self, one: Sentence, match: re.Match) -> str | None:
         """Bounds on bytes: no more than the buffers have that the wrapper passes."""
@@ -825,6 +861,7 @@ class Page:
 
 
 POINTER = re.compile(r"(?:in_out|in|out|ws)_ptr\d*")
+PLACES = re.compile(r"`(\w+)(?: \+ [^`]*)?` on lines? ([\d, ]*\d)")
 Rule = Callable[[Page, Sentence, re.Match], str | None]
 FORMS: list[tuple[re.Pattern, Rule]] = [
     (re.compile(form), rule)

@@ -35,7 +35,7 @@ TELLS = {  # what is said of a line, and what its text has then
     r"an atomic addition: several programs may add to the same element": r"atomic_add",
     r"positions within a block along the inner axis": r"tl\.arange\(",
     r"a function that two values are combined with": r"^@triton\.jit|^def _triton_helper_fn",
-    r"the accumulator `(\w+)`, a value for each place in the block": r"^\s*\1 = tl\.full\(",
+    r"the accumulator `(\w+)`, a value for each place in the block": r"^\s*\1 = tl\.(?:full|zeros)\(",
     r"`(\w+)` runs from `?(\w+)`? up to `?(\w+)`? in steps of `?(\w+)`?": r"for \1 in \w*\.?range\(\2, \3, \4\b",
     r"gives the value the block's shape": r"broadcast_to\(|\[:?,? ?None|\[None",
     r"an index is held against its bounds": r"device_assert|TORCH_CHECK",
@@ -63,7 +63,7 @@ STRICT = set(SIGNS) & {
     *("add", "sub", "mul", "div", "neg", "exp", "log", "tanh", "sin", "cos", "erf", "abs", "floor", "ceil", "maximum"),
     *("minimum", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "sqrt", "rsqrt", "trunc", "round"),
 }
-UNTIED = "no operation is tied to this line"
+UNTIED, ASSIGNS = "no operation is tied to this line", "it assigns a value"
 Given = Callable[[str], str | None]
 Made = Callable[[str, str], str | None]
 
@@ -89,7 +89,7 @@ def _part(
 ) -> str | None:
     text = kernel.lines[line]
     if said in (UNTIED, f"structure: {UNTIED}"):
-        return "" if not said.startswith("structure") or not re.search(r"\btmp\d+ = ", text) else "it assigns a value"
+        return "" if not said.startswith("structure") or not re.search(r"\btmp\d+ = ", text) else ASSIGNS
     if kernel.language == "cpp" and cpp.LOOP.fullmatch(said):
         return (cause := cpp.loop(said, text)) and f"line {line}: {cause}"
     for form, sign in (cpp.TELLS | TELLS if kernel.language == "cpp" else TELLS).items():
