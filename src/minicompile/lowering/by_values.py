@@ -53,10 +53,8 @@ PARTS = (
 )  # with words
 WHOLE = (None, "before_cast", "unrounded")  # parts that are all of a node
 # operations of a loop that compute nothing of their own; a conversion is one where no node asks for it
-MOVES = (
-    *("load", "load_seed", "store", "store_reduction", "atomic_add", "constant", "index_expr", "to_dtype"),
-    "set_indirect",  # an index is held against its bounds
-)
+MOVES = ("load", "load_seed", "store", "store_reduction", "atomic_add", "constant", "index_expr", "to_dtype")
+BOUNDED = "set_indirect"  # an index is held against its bounds
 CAST = re.compile(r"\s*tmp\w+\.template cast<[^()]*>\(\);")  # a mask in another width of its lanes
 SPREAD = re.compile(r"\s*at::vec::Vectorized\w*<[^()]*>\(tmp\w+\);")  # one value goes into every lane
 CONVERTS = re.compile(r"convert_element_type|_to_copy|aten\.to\.")
@@ -267,7 +265,7 @@ class _Told:
             elif "load" in operations:
                 found[line] = "load"
             elif operations:
-                hands_on = any(one.startswith((*MOVES, *HANDS_ON)) for one in operations)
+                hands_on = any(one.startswith((*MOVES, *HANDS_ON, BOUNDED)) for one in operations)
                 found[line] = "hands on" if hands_on else "computes"
         return found
 
@@ -493,7 +491,7 @@ class _Told:
             return producer is not None and CONVERTS.search(producer["target"]) is not None
         if operation["operation"] == "value_expr":  # a position is no comparison of positions
             return producer is not None and producer["dtype"] != "bool"
-        return producer is not None and operation["operation"] not in MOVES
+        return producer is not None and operation["operation"] not in (*MOVES, BOUNDED)
 
     def _held_before(self, tied: dict) -> dict[str, tuple[list[str], str | None]]:
         """By buffer, the nodes whose values it has when a call begins, and what part of the first."""
