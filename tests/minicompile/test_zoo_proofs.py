@@ -130,34 +130,6 @@ def test_a_buffer_that_was_changed_in_place_is_as_wide_as_its_memory(tmp_path):
     assert verdict.false == []
 
 
-ADDED_WITHIN_A_SUM = """
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-
-class Model(nn.Module):
-    def forward(self, x, place, y):
-        return x.index_add(0, place, -x).half(), F.mse_loss(x, y)
-
-
-def make():
-    return Model(), (torch.randn(7, 9), torch.tensor([0, 3, 3, 1, 6, 2, 5]), torch.randn(7, 9))
-"""
-
-
-def test_a_kernel_of_one_row_is_run_on_one_row_as_inductor_has_it(tmp_path):
-    """It has no mask of rows then: on eight, each atomic addition would be made eight times."""
-    (tmp_path / "added.py").write_text(ADDED_WITHIN_A_SUM)
-    one = captured_anew("added", "simulated", tmp_path)
-    [kernel] = [call for call in one.capture["graphs"][0]["calls"] if "mse_loss" in call["kernel"]]
-    assert "index_add" in kernel["kernel"]
-    [runs] = ran([one], tmp_path)
-    verdict = fates(one, runs)
-    assert verdict.held["materialised"] > 0
-    assert verdict.false == []
-
-
 def test_each_of_several_results_is_looked_for_by_itself(tmp_path):
     one = captured("small_variance", "cpu")
     [runs] = ran([one], tmp_path)

@@ -1,25 +1,21 @@
 """Runs what was generated for a capture and what it was generated from, on made-up inputs, to see what it really does.
 
-The C++ kernels are built so that each access reports its address, and Triton's interpreter runs the Triton ones; the
+The C++ kernels are built so that each access reports its address, and the lab's evaluator runs the Triton ones; the
 ATen graph runs operation by operation. All of it needs the capture's texts alone, and no GPU.
 """
 
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import torch
 from generated_code import constants_of, inputs_of, loaded
 from torch._library.custom_ops import OPDEFS
 from touched_cpp import library_of
+from touched_triton import ran_triton
 from zoo_models import Captured
 
 from minicompile.lowering.captured import Graph
 
-HERE = Path(__file__).parent
 Ran = dict[str, list | str]  # by graph [bytes read, bytes written, tensors afterwards] of its calls, or an error
 NOT_HERE = "NotImplementedError"  # of a call that the GPU's library has and the CPU's has not
 
@@ -65,7 +61,9 @@ def ran(captures: list[Captured], folder: Path) -> list[Ran]:
     }  # fmt: skip
     codes = {key: code for key, code in codes.items() if "= async_compile." in code}  # it has kernels
     for_cpu = {key: code for key, code in codes.items() if captures[key[0]].target == "cpu"}
-    found = {**_ran_cpp(for_cpu, folder), **_ran_triton({k: c for k, c in codes.items() if k not in for_cpu}, folder)}
+    interpreted = [key for key in codes if key not in for_cpu]
+    found = _ran_cpp(for_cpu, folder)
+    found |= dict(zip(interpreted, ran_triton([codes[key] for key in interpreted], folder), strict=True))
     found = {key: calls for key, calls in found.items() if not str(calls).startswith(NOT_HERE)}
     return [{graph: calls for (number, graph), calls in found.items() if number == n} for n in range(len(captures))]
 
@@ -81,21 +79,6 @@ def _ran_cpp(codes: dict[tuple, str], folder: Path) -> dict[tuple, list | str]:
         except Exception as error:  # whatever a generated code may raise: it is the verdict on this model
             found[key] = f"{type(error).__name__}: {str(error)[:300]}"
     return found
-
-
-def _ran_triton(codes: dict[tuple, str], folder: Path) -> dict[tuple, list | str]:
-    if not codes:
-        return {}
-    (folder / "codes.json").write_text(json.dumps(list(codes.values())))
-    done = subprocess.run(
-        [sys.executable, str(HERE / "touched_triton.py"), "codes.json", "ran.pt"],
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return dict(zip(codes, torch.load(folder / "ran.pt"), strict=True))
 
 
 def values_of(one: Captured, graph: Graph) -> dict[str, torch.Tensor]:

@@ -247,7 +247,9 @@ class GraphTexts:
         for part in re.split(r"\n(?=op\d+(?:_op\d+)*: )", "\n" + scheduled):
             for name in dict.fromkeys(re.findall(r"^(op\d+)\.(?:writes|snodes|unmet)", part, re.M)):
                 written = re.search(rf"^{name}\.writes =(.*?)(?=^op\d+\.)", part, re.M | re.S)
-                read = re.search(rf"^{name}\.unmet_dependencies =(.*?)(?=^op\d+\.(?!met_))", part, re.M | re.S)  # and met ones
+                read = re.search(
+                    rf"^{name}\.unmet_dependencies =(.*?)(?=^op\d+\.(?!met_))", part, re.M | re.S
+                )  # and met ones
                 deps = re.compile(r"(?:Memory|Star|Weak)Dep\(.*?(?:\}|mode='?\w+'?|is_fake=\w+)[^)]*\)")
                 loops = re.search(rf"^{name}\.group\.iteration = (.*)$", part, re.M)
                 made[name] = {
