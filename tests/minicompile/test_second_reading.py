@@ -66,6 +66,7 @@ class GraphModule(torch.nn.Module):
         mul: "f32[4, 8][8, 1]" = torch.ops.aten.mul.Tensor(cos, arg1_1)
         clone: "f32[4, 8][8, 1]" = torch.ops.aten.clone.default(cos)
         max_1: "f32[][]" = torch.ops.aten.max.default(mul)
+        amax: "f32[][]" = torch.ops.aten.amax.default(mul)
         view: "f32[32][1]" = torch.ops.aten.view.default(scatter_add, [32])
         view_1: "f32[32][1]" = torch.ops.aten.view.default(cos, [32])
         copy_: "f32[4, 8][8, 1]" = torch.ops.aten.copy_.default(arg1_1, mul)
@@ -299,6 +300,12 @@ KINDS = {
         "have 128 bytes",
         "The kernel's loads reach 128 bytes of memory and its stores 128, each once: it moves 256 bytes.",
     ),
+    "how many values are reduced": (
+        "third",
+        f"{ORDERED}- The largest of 16 values: `max` in op1, for `aten.amax.default` (`amax`, m.py:1).",
+        "mul has 32 elements",
+        f"{ORDERED}- The largest of 32 values: `max` in op1, for `aten.amax.default` (`amax`, m.py:1).",
+    ),
     "a line that has it not": (
         "first",
         f"{ORDERED}- `tl.sum` adds up along one axis (line @tl_math.cos@).",
@@ -345,6 +352,17 @@ def test_memory_that_no_sentence_names_is_told():
         f"{FUSED}{READ}- `buf1`, what op1 yields (128 bytes): {CHANGED}",
     )
     assert any(one.cause == "in_ptr0 is not named" for one in found.values())
+
+
+def test_each_line_that_touches_memory_is_told():
+    again = _code().replace("tmp2 = tmp0 + tmp1", "tmp3 = tl.load(in_ptr0 + (x0), xmask)\n    tmp2 = tmp0 + tmp3")
+    said = f"{READ}- `arg2_1`, an input of the graph (32 bytes): `in_ptr0 + x0` on line @tmp1 = tl.load(in_ptr0 + (x0)@"
+    once, twice = (
+        [one.cause for one in _read("second", said, code).values() if "in_ptr0" in one.cause]
+        for code in (_code(), again)
+    )
+    assert once == []
+    assert [cause.endswith("tmp3 = tl.load(in_ptr0 + (x0), xmask)") for cause in twice] == [True]
 
 
 def test_what_has_no_rule_is_unread_and_never_held():

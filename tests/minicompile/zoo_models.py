@@ -73,11 +73,12 @@ def load(name: str, folder: Path = ZOO) -> ZooModel:
 
 @dataclass
 class Captured:
-    """A model's capture for a target."""
+    """A model's capture for a target; `values` keeps the results of its graphs' operations once these were run."""
 
     name: str
     target: str
     capture: Capture
+    values: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
 
     def text(self, graph: Graph, pane: str) -> str:
         """What a pane of a graph shows."""

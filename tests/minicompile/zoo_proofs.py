@@ -2,22 +2,26 @@
 
 Bytes: the addresses that the kernels touch when they run. Fates: the graph runs operation by operation, and each result
 is looked for in the memory that the kernels left. Names such as softmax: the result is computed by torch's own
-function. Sizes: those of the results. The other proofs read what Inductor prints and writes (`zoo_text_proofs`).
+function. Sizes: those of the results. The other proofs read what Inductor prints and writes (`zoo_text_proofs`,
+`zoo_fusion_proofs`, and the second reading of the pages).
 """
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from math import inf, prod
 
 import torch
 from generated_code import inputs_of
+from second.kept import TOLD
+from second_reading import Reading, read_capture
 from torch.nn import functional as F
 from zoo_fusion_proofs import fusions
 from zoo_models import Captured, Verdict
 from zoo_runs import Ran, runs_here, values_of
-from zoo_text_proofs import accesses, contents, order, scans, structure, templates, tours
+from zoo_text_proofs import contents, order, templates, tours
 
 from minicompile.explain.annotation import facts
 from minicompile.explain.annotation.annotate import annotate
@@ -32,7 +36,6 @@ from minilab.config.check import check_schema, read_schema
 JUMPS = ("floor", "ceil", "round", "trunc", "frac", "sign", "remainder", "fmod")
 # of eight bits the interpreter rounds otherwise than PyTorch
 HALF = {torch.float16: 1e-2, torch.bfloat16: 5e-2, torch.float8_e4m3fn: 0.25, torch.float8_e5m2: 0.5}
-REDUCED = ("sum", "mean", "amax", "amin", "prod", "any", "var_mean", "argmax", "argmin")
 
 
 def generated(graph: dict) -> list[dict]:
@@ -41,7 +44,6 @@ def generated(graph: dict) -> list[dict]:
 
 
 schema = cache(partial(read_schema, "schemas/capture.schema.yaml"))
-ADDRESS = re.compile(r".{0,60} at 0x[0-9a-f]+>")
 LEAST = 1e-4  # what is smaller is nothing
 
 
@@ -49,15 +51,13 @@ def explained(one: Captured) -> list[str]:
     """Hold that a capture keeps to its schema and is explained in both languages; what it warns of itself."""
     text = json.dumps(one.capture)
     check_schema(json.loads(text), schema(), f"{one.name}.{one.target}")
-    assert not ADDRESS.search(text), f"{one.name}.{one.target}"  # which would be another one each time
+    assert " at 0x" not in text, f"{one.name}.{one.target}"  # an address would be another one each time
     assert one.capture["graphs"]
     for language in ("en", "es"):
         assert annotate(one.capture, language=language).startswith("# ")
         assert tour([one.capture], language)
         for graph in one.capture["graphs"]:
             assert all(Wording(language).fusion(decision["reason"]) for decision in graph["decisions"])
-    for call in (call for graph in one.capture["graphs"] for call in generated(graph)):
-        assert annotate(one.capture, kernel=call["id"])
     return one.capture["warnings"]
 
 
@@ -218,8 +218,8 @@ def names(one: Captured, _ran: Ran) -> Verdict:
     """What a kernel is called is what it computes."""
     verdict = Verdict()
     for view in views_of(one.capture) if runs_here(one) else ():
-        whole, values = named_whole(view), values_of(one, view.graph)
-        if whole is None or not values:
+        whole = named_whole(view)
+        if whole is None or not (values := values_of(one, view.graph)):
             continue
         if _tolerances(view.graph)[whole.result] == inf:
             continue
@@ -242,50 +242,29 @@ def _addresses(value: torch.Tensor) -> int:
 
 
 def sizes(one: Captured, _ran: Ran) -> Verdict:
-    """Bytes of results, bytes that single kernels would move, how many values are reduced: off the results."""
+    """Bytes that a kernel's operations would move one by one: off their results."""
     verdict = Verdict()
     for view in views_of(one.capture) if runs_here(one) else ():
-        if not (values := values_of(one, view.graph)):
+        apart, values = facts.absent(view)["apart"], values_of(one, view.graph)
+        if apart is None or not all(node["name"] in values and {*node["inputs"]} <= {*values} for node in view.fused):
             continue
-        absent = facts.absent(view)
-        gone = [values[each["name"]] for each in absent["intermediates"] if each["name"] in values]
-        if len(gone) == len(absent["intermediates"]):
-            verdict.hold("bytes of results", absent["bytes"], sum(each.nbytes for each in gone), view.call["id"])
-        whole = [node["name"] in values and set(node["inputs"]) <= set(values) for node in view.fused]
-        if absent["apart"] is not None and all(whole):
-            moved = 0
-            for node in (node for node in view.fused if node["target"] != "aten.view.dtype"):  # nothing to compute
-                read = list(dict.fromkeys(node["inputs"]))[node["target"] == facts.COPY :]
-                moved += _addresses(values[node["name"]])
-                moved += sum(_addresses(values[name]) for name in read if view.nodes[name]["fate"] != "folded")
-            verdict.hold("bytes apart", absent["apart"], moved, view.call["id"])
-        for reduction in facts.reductions(view):
-            _reduced(verdict, view, reduction, values)
+        moved = 0
+        for node in (node for node in view.fused if node["target"] != "aten.view.dtype"):  # nothing to compute
+            read = list(dict.fromkeys(node["inputs"]))[node["target"] == facts.COPY :]
+            moved += _addresses(values[node["name"]])
+            moved += sum(_addresses(values[name]) for name in read if view.nodes[name]["fate"] != "folded")
+        verdict.hold("bytes apart", apart, moved, view.call["id"])
     return verdict
 
 
-def _reduced(verdict: Verdict, view, reduction: dict, values: dict[str, torch.Tensor]) -> None:
-    if len(reduction["nodes"]) != 1 or len(reduction["producers"]) != 1:
-        return
-    node = view.nodes[reduction["producers"][0]["name"]]
-    if node["target"].split(".")[1:2] not in ([name] for name in REDUCED) or not node["inputs"]:
-        return
-    given, made = values.get(node["inputs"][0]), values.get(node["name"])
-    if given is None or made is None:
-        return
-    said, of = reduction["length"] * reduction["results"], f"{view.call['id']} {node['name']}"
-    if reduction["last_step"]:  # the last of the parts may be shorter
-        full = given.numel() <= said < given.numel() + reduction["length"]
-        verdict.hold("values reduced in parts", full, True, f"{of}, {said} of {given.numel()}")
-    elif reduction["first_step"]:
-        parts = {
-            view.buffers[name]["size"] and prod(view.buffers[name]["size"])
-            for maker in view.graph["scheduler_nodes"] if maker["name"] in reduction["first_step"]["nodes"]
-            for name in maker["buffers"]
-        }  # fmt: skip
-        verdict.hold("parts reduced", {said}, parts, of)
-    elif reduction["results"] == made.numel():
-        verdict.hold("values reduced", said, given.numel(), of)
+def sentences(one: Captured, _ran: Ran) -> Verdict:
+    """What a page says plainly is what the second reading finds in the compiler's texts."""
+    reading = Reading()
+    read_capture(one.capture, reading, one.target)
+    plain = [
+        f"{page}: {found.sentence.text}: {found.cause}" for page, found in reading.false if not found.sentence.noted
+    ]
+    return Verdict(Counter({"read again": sum(reading.counts[told, "held"] for told in TOLD)}), plain)
 
 
 PROOFS: dict[str, Callable[[Captured, Ran], Verdict]] = {
@@ -294,12 +273,9 @@ PROOFS: dict[str, Callable[[Captured, Ran], Verdict]] = {
     "names": names,
     "sizes": sizes,
     "fusions": fusions,
-    "accesses": accesses,
     "contents": contents,
     "templates": templates,
     "order": order,
-    "scans": scans,
-    "structure": structure,
     "tours": tours,
 }
 
@@ -312,7 +288,7 @@ def judged(one: Captured, runs: Ran) -> dict[str, Verdict]:
         return Verdict()
 
     verdicts = {}
-    for kind, proof in {**PROOFS, "explained": explains}.items():
+    for kind, proof in {**PROOFS, "explained": explains, "sentences": sentences}.items():
         try:
             verdicts[kind] = proof(one, runs)
         except Exception as error:

@@ -86,6 +86,12 @@ def values_of(one: Captured, graph: Graph) -> dict[str, torch.Tensor]:
 
     A result that a later operation changes in place is what it was before.
     """
+    if graph["id"] not in one.values:
+        one.values[graph["id"]] = _values_of(one, graph)
+    return one.values[graph["id"]]
+
+
+def _values_of(one: Captured, graph: Graph) -> dict[str, torch.Tensor]:
     text = re.sub(r";  (?:\w+ = )+None", "", one.text(graph, "aten"))
     text = re.sub(r"(?m)^class .*:$", "class Graph(torch.nn.Module):", text)
     text = re.sub(r'(?m)^( +)(\w+)(: "[^"]*")? = .*$', r"\g<0>\n\1kept('\2', \2)", text)

@@ -1,4 +1,4 @@
-"""What is said of a kernel's lines, held against its text: accesses, contents, order, scans, structure, tours."""
+"""What is said of memory, of operations' order and of templates, held against texts; and what a tour counts."""
 
 import re
 from collections import Counter
@@ -7,32 +7,17 @@ from zoo_models import Captured, Verdict
 from zoo_runs import Ran
 
 from minicompile.explain.annotation import facts
-from minicompile.explain.annotation.annotate import annotate
 from minicompile.explain.annotation.choice import views_of
 from minicompile.explain.annotation.headline import in_order
 from minicompile.explain.annotation.view import COMPUTED, KernelView
 from minicompile.explain.explorer.tour import tour
 from minicompile.lowering.captured import Call
 
-COMPUTING = re.compile(r"^\s*(?:auto |float |\w+_t )?tmp\d+ = |associative_scan|sort_with_index")
-POINTER = re.compile(r"\b((?:in_out|in|out)_ptr\d+)\b(?! *=)")
 REUSED = re.compile(r"^\s*(?P<new>\w+) = (?P<old>\w+); del (?P=old) +# reuse")
 MEMORY = re.compile(r"^(?:reinterpret_tensor\()?(\w+)")
 IN_PLACE = re.compile(r"\.\w+_(?:\.|$)")  # aten.scatter_.src
 HELD = re.compile(r"(?<=\(`)[^`]+(?=`\))|\bop\d+\b")
-SIZE = re.compile(r"ks\d+|\w*numel|n")
-STORES = re.compile(
-    r"transpose_mxn<.*>\(tmp\d+, .*\b(?:in_)?out_ptr|\.store\(|tl\.store\(|atomic_add|_ptr\d+\[[^=]*\] [-+*|&]?= "
-)
 NAMED = re.compile(r"^# +\S+ => (.+)$", re.M)
-SIGNED = re.compile(r"^(def \w+\(|\{)")
-NOT_BODY = re.compile(r"^\s*(?:auto (?:in_|out_)\w+ = \w+;|(?:const )?[\w:]+\*|\w+(?:, \w+)+,?$)")
-
-
-def of_templates(view: KernelView, way: str, places: set[tuple[str, int]]) -> set[tuple[str, int]]:
-    """The places whose pointers a template is said to read or write: of these no line is told."""
-    buffers = {name for template in facts.templates(view) for name in template[way]}
-    return {(pointer, line) for pointer, line in places if view.parameters.get(pointer) in buffers}
 
 
 def templates(one: Captured, _ran: Ran) -> Verdict:
@@ -62,38 +47,6 @@ def _of_other_kernels(view: KernelView) -> set[str | None]:
     """The ATen nodes that loops outside a kernel compute: Inductor names them of a template that is given them."""
     others = [node for node in view.graph["scheduler_nodes"] if node not in view.scheduler_nodes]
     return {one["producer"] for node in others for one in node["operations"]}
-
-
-def accesses(one: Captured, _ran: Ran) -> Verdict:
-    """The lines where memory is said to be read and written are those whose text has a pointer, in that direction."""
-    verdict = Verdict()
-    for view in views_of(one.capture):
-        if view.kernel["granularity"] != "operation" or not view.operations:  # a branch's kernel has none
-            continue
-        told: dict[str, set] = {"reads": set(), "writes": set()}
-        for way, parts in (("reads", facts.reads(view)), ("writes", facts.writes(view))):
-            for entry in (entry for part in parts.values() for entry in part):
-                told[way] |= {(entry["pointer"], line) for place in entry["places"] for line in place["lines"]}
-        sizes = sorted(at for some in told.values() for at in some if SIZE.fullmatch(at[0]))
-        verdict.false += [f"{view.call['id']}: memory is reached through the size {at}" for at in sizes]
-        told = {way: {at for at in some if POINTER.fullmatch(at[0])} for way, some in told.items()}
-        truth: dict[str, set] = {"reads": set(), "writes": set()}
-        begins = [n for n, text in view.lines if SIGNED.match(text)] or [view.kernel["first"]]
-        # a Triton kernel has its helpers before it, and a template's after it
-        of_its_name = [n for n, text in view.lines if text.startswith(f"def {view.kernel['name']}(")]
-        signature = (of_its_name or begins)[-1 if view.kernel["language"] != "cpp" else 0]
-        end = next((n for n in begins if n > signature and of_its_name), view.kernel["last"] + 1)
-        for number, text in view.lines:
-            text = re.split(r"  #|//", text)[0]
-            if signature < number < end and not NOT_BODY.match(text):
-                way = "writes" if STORES.search(text) else "reads"
-                truth[way] |= {(pointer, number) for pointer in POINTER.findall(text)}
-        for way in ("reads", "writes"):
-            verdict.held[way] += len(truth[way])
-            wrong = sorted(told[way] ^ (truth[way] - of_templates(view, way, truth[way] - told[way])))
-            verdict.false += [f"{view.call['id']}: {way} {at}, " + ("not in the text" if at in told[way] else "untold")
-                              for at in wrong]  # fmt: skip
-    return verdict
 
 
 def contents(one: Captured, _ran: Ran) -> Verdict:
@@ -156,32 +109,6 @@ def order(one: Captured, _ran: Ran) -> Verdict:
             for later in told[position + 1 :]:
                 if later["name"] in node["inputs"]:
                     verdict.false.append(f"{view.call['id']}: {node['name']} is told before {later['name']}")
-    return verdict
-
-
-def scans(one: Captured, _ran: Ran) -> Verdict:
-    """Scans and sorts are told where the text has them, and are no reductions."""
-    verdict = Verdict()
-    for view in views_of(one.capture):
-        text = "\n".join(line for _, line in view.lines)
-        ordered = facts.ordered(view)
-        verdict.held["ordered"] += len(ordered)
-        in_text = bool(re.search(r"associative_scan\(|sort_with_index\(|exclusive_scan", text))
-        if one.target != "cpu" and bool(ordered) != in_text:
-            verdict.false.append(f"{view.call['id']}: scans or sorts {ordered}, in the text {in_text}")
-        for reduction in facts.reductions(view):
-            if {each["node"] for each in ordered} & set(reduction["nodes"]):
-                verdict.false.append(f"{view.call['id']}: {reduction['nodes']} is a reduction and is not")
-    return verdict
-
-
-def structure(one: Captured, _ran: Ran) -> Verdict:
-    """No line that computes is called structure."""
-    verdict = Verdict()
-    for comment, line in re.findall(r"^\s*(?://|#) (\d+: structure.*)\n(.*)$", annotate(one.capture), re.M):
-        verdict.held["structure"] += 1
-        if COMPUTING.match(line):
-            verdict.false.append(f"{comment}: {line.strip()}")
     return verdict
 
 

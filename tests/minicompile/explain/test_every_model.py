@@ -1,7 +1,8 @@
 """What is said of a model is true, whatever the model: every kind of sentence, proved by another way than it was made.
 
-The models are the files of `zoo/`, of which `compiles/` keeps what was watched; the proofs are those of `zoo_proofs`;
-`checker_table.py` tells the same as a table. Nothing is compiled here but the kernels that are run.
+The models are the files of `zoo/`, of which `compiles/` keeps what was watched; the proofs are those of `zoo_proofs`,
+and a second reading judges each page by the compiler's texts; `checker_table.py` tells the same as a table. Nothing is
+compiled here but the C++ kernels that are run.
 """
 
 import json
@@ -10,6 +11,8 @@ from functools import cache
 
 import pytest
 from checker_table import DATA, PAGE, page, read_again
+from second.kept import TOLD
+from second_reading import Reading, read_capture
 from watched_models import minor
 from zoo_models import KEPT, NAMES, NEWEST, TARGETS, Captured, Verdict, captured, load
 from zoo_proofs import PROOFS, explained, generated
@@ -24,40 +27,40 @@ AT_LEAST = {
         "bytes": {"touched": 186, "at_most": 23},
         "fates": {"inlined": 812, "materialised": 325, "fused away": 31},
         "names": {"softmax": 9, "standardise": 1, "layer_norm": 7, "log_softmax": 8, "rms_norm": 2},
-        "sizes": {"bytes of results": 209, "bytes apart": 156, "values reduced": 135},
+        "sizes": {"bytes apart": 156},
         "fusions": {
             "read_by_both": 129, "between": 135, "vertical": 120, "handed": 144, "taken": 166, "ungiven":
             11, "taken_removed": 54, "other_order": 15, "horizontal": 47, "changed": 16, "nothing_shared":
             24, "not_worth_it": 11, "reversed": 2, "prologue_kind": 2, "overwritten": 4, "changes_later": 2,
         },
-        "accesses": {"reads": 1687, "writes": 797},
         "contents": {"contents": 177},
         "templates": {"template's memory": 1},
         "order": {"order": 1488},
-        "scans": {},
-        "structure": {"structure": 9},
         "tours": {"tour": 142},
     },
     "simulated": {
         "bytes": {"touched": 298, "at_most": 30},
         "fates": {"inlined": 841, "materialised": 306, "fused away": 48},
         "names": {"softmax": 13, "layer_norm": 9, "log_softmax": 5, "rms_norm": 2},
-        "sizes": {"bytes of results": 325, "values reduced": 103, "bytes apart": 177},
+        "sizes": {"bytes apart": 177},
         "fusions": {
             "read_by_both": 122, "between": 58, "elements_and_rows": 14, "handed": 147, "taken_removed":
             149, "reductions_differ": 49, "taken": 133, "ungiven": 6, "other_order": 10, "elements_differ":
             32, "changed": 22, "not_worth_it": 13, "nothing_shared": 18, "reversed": 7, "epilogue": 2,
             "prologue_kind": 5, "overwritten": 4, "changes_later": 2,
         },
-        "accesses": {"reads": 1173, "writes": 548},
         "contents": {"contents": 336},
         "templates": {"template": 4, "template's memory": 2},
         "order": {"order": 1475},
-        "scans": {"ordered": 14},
-        "structure": {"structure": 118},
         "tours": {"tour": 147},
     },
 }  # fmt: skip
+READ = {"cpu": 12000, "simulated": 24000}  # pages' sentences that the second reading held, of the newest torch's
+# Nothing of these compiles was run beside its graph, and where notes alone tell whose a value is, they are wrong at
+# times: of a convolution to which a kernel adds its bias, an input's slice that is copied into. So often in a set.
+WRONG_NOTES = {"cpu": 9, "simulated": 19, "cuda": 20}
+# A GPU's compile may have a kernel in C++ as well, for a tensor in the host's memory, and a page's label names the GPU.
+MISLABELLED = {("2.11", "cuda"): 3}
 
 
 SETS = sorted((path.parent.name, path.name) for path in KEPT.glob("*/*"))  # (minor version of torch, target)
@@ -96,6 +99,20 @@ def test_what_is_said_is_true(kind, kept, runs):
         assert all(held[what] >= least for what, least in AT_LEAST[zoo[0].target][kind].items()), held
     if kind == "bytes" and held:
         assert held["touched"] > 5 * held["at_most"]
+
+
+def test_a_second_reading_of_the_pages_finds_nothing_false_that_is_told_plainly(kept):
+    version, zoo = kept
+    reading = Reading()
+    for one in zoo:
+        read_capture(one.capture, reading, one.name)
+    plain = [(page, each.sentence.text, each.cause) for page, each in reading.false if not each.sentence.noted]
+    labels = [cause for _, text, cause in plain if text.startswith("Model ") and cause.endswith("is C++")]
+    assert len(labels) == MISLABELLED.get((version, zoo[0].target), 0)
+    assert len(plain) == len(labels), plain
+    assert reading.counts["by notes", "false"] <= WRONG_NOTES[zoo[0].target], reading.false
+    if version == NEWEST:
+        assert sum(reading.counts[told, "held"] for told in TOLD) >= READ[zoo[0].target]
 
 
 def test_every_model_is_captured_and_explained_in_both_languages(zoo):

@@ -39,6 +39,7 @@ POSITION = re.compile(  # of what is largest or least; a row of a few elements i
     r"_with_index|helpers\.\w*index|arg(?:max|min)|IndexValue"
     r"|(?s:(tmp\d+) = tl\.full\([^)]*\], \d+, tl\.int64\).*= tl\.where\(\w+, \w+, \1\))"
 )
+REDUCED = ("sum", "mean", "amax", "amin", "prod", "any", "argmax", "argmin")
 BY_TYPE = {
     "sum": r"sum|\+|welford",
     "max": r"max",
@@ -162,10 +163,15 @@ class Page:
             return made
         for section, touched in ((2, self.kernel.loaded), (3, self.kernel.stored)):
             told = " ".join(one.text for one in self.sentences if one.section == section)
-            for pointer in touched:
+            of_lines = {(name, int(line)) for name, some in PLACES.findall(told) for line in some.split(", ")}
+            for pointer, numbers in touched.items():
                 said = Sentence(section, "text", f"section {section} names all of its memory")
-                found = re.search(rf"\b{pointer}\b", told)
-                made.append(Finding(said, "held" if found else "false", "" if found else f"{pointer} is not named"))
+                missing = [line for line in numbers if (pointer, line) not in of_lines]
+                if not re.search(rf"\b{pointer}\b", told):
+                    cause = f"{pointer} is not named"
+                else:
+                    cause = f"{pointer} is not named on line {missing[0]}: {self._at(missing[0])}" if missing else ""
+                made.append(Finding(said, "false" if cause else "held", cause))
         return made
 
     # The rules: none means that the sentence cannot be judged, an empty text that it holds, a text why it is false.
@@ -479,7 +485,7 @@ class Page:
         buffer, what, size = match[1], match[2], match[3]
         read = one.section == 2
         touched = self.kernel.loaded if read else self.kernel.stored
-        for pointer, places in re.findall(r"`(\w+)(?: \+ [^`]*)?` on lines? ([\d, ]*\d)", one.text):
+        for pointer, places in PLACES.findall(one.text):
             if not POINTER.fullmatch(pointer):
                 continue
             for line in places.split(", "):
@@ -614,7 +620,24 @@ class Page:
         sign = BY_TYPE.get(match[1])
         if not sign or not self.kernel:
             return None
-        return "" if re.search(sign, "\n".join(self.kernel.body.values())) else f"no line reduces by {match[1]}"
+        if not re.search(sign, "\n".join(self.kernel.body.values())):
+            return f"no line reduces by {match[1]}"
+        return self._reduced(one.text)
+
+    def _reduced(self, said: str) -> str:
+        """How many values are reduced, and how often: all of the operand's, where one step makes each result."""
+        match = re.search(r" of (at most )?([\d,]+) values(?:, ([\d,]+) times)?: ", said)
+        names = re.findall(r"`[^`]+` \(`(\w+)`", said)
+        node = self.texts.nodes.get(names[0]) if len(names) == 1 else None
+        operand = self.texts.nodes.get(node.operands[0]) if node and node.operands else None
+        if not match or not operand or node.base not in REDUCED or None in (node.elements, operand.elements):
+            return ""
+        length, times = (int((text or "1").replace(",", "")) for text in match.groups()[1:])
+        short = length * times - operand.elements
+        if times != node.elements and not match[1]:
+            return ""
+        held = 0 <= short < length if match[1] else short == 0
+        return "" if held else f"{operand.name} has {operand.elements} elements and {node.name} {node.elements}"
 
     def parameter(self, one: Sentence, match: re.Match) -> str | None:
         """`in_ptr0 is buf3`, beside the signature."""
@@ -827,6 +850,7 @@ class Page:
 
 
 POINTER = re.compile(r"(?:in_out|in|out|ws)_ptr\d*")
+PLACES = re.compile(r"`(\w+)(?: \+ [^`]*)?` on lines? ([\d, ]*\d)")
 Rule = Callable[[Page, Sentence, re.Match], str | None]
 FORMS: list[tuple[re.Pattern, Rule]] = [
     (re.compile(form), rule)

@@ -62,7 +62,7 @@ STRICT = set(SIGNS) & {
     *("add", "sub", "mul", "div", "neg", "exp", "log", "tanh", "sin", "cos", "erf", "abs", "floor", "ceil", "maximum"),
     *("minimum", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "sqrt", "rsqrt", "trunc", "round"),
 }
-UNTIED = "no operation is tied to this line"
+UNTIED, ASSIGNS = "no operation is tied to this line", "it assigns a value"
 Given = Callable[[str], str | None]
 Made = Callable[[str, str], str | None]
 
@@ -76,7 +76,7 @@ def judge(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, comme
     words = words.replace("; first needed by ", "; an index of ")
     found = [_part(texts, kernel, given, made, line, one, noted) for one in _parts(words)]
     if kernel.language == "cpp":  # whose lines have other forms: only what they are given is judged
-        found = [one if not one or one.startswith("the wrapper passes") else None for one in found]
+        found = [one if not one or one.startswith(("the wrapper passes", ASSIGNS)) else None for one in found]
     return next((cause for cause in found if cause), None if None in found else "")
 
 
@@ -90,7 +90,7 @@ def _part(
 ) -> str | None:
     text = kernel.lines[line]
     if said in (UNTIED, f"structure: {UNTIED}"):
-        return "" if not said.startswith("structure") or not re.search(r"\btmp\d+ = ", text) else "it assigns a value"
+        return "" if not said.startswith("structure") or not re.search(r"\btmp\d+ = ", text) else ASSIGNS
     for form, sign in TELLS.items():
         if match := re.fullmatch(form, said):
             for place in range(1, (match.lastindex or 0) + 1):
