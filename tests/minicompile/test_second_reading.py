@@ -356,7 +356,7 @@ def test_memory_that_no_sentence_names_is_told():
 
 def test_each_line_that_touches_memory_is_told():
     again = _code().replace("tmp2 = tmp0 + tmp1", "tmp3 = tl.load(in_ptr0 + (x0), xmask)\n    tmp2 = tmp0 + tmp3")
-    said = f"{READ}- `arg2_1`, an input of the graph (32 bytes): `in_ptr0 + x0` on line @tmp1 = tl.load(in_ptr0 + (x0)@"
+    said = f"{FUSED}{READ}- `arg2_1`, an input (32 bytes): `in_ptr0 + x0` on line @tmp1 = tl.load(in_ptr0 + (x0)@"
     once, twice = (
         [one.cause for one in _read("second", said, code).values() if "in_ptr0" in one.cause]
         for code in (_code(), again)

@@ -7,7 +7,6 @@ function. Sizes: those of the results. The other proofs read what Inductor print
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
