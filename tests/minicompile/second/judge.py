@@ -39,7 +39,7 @@ POSITION = re.compile(  # of what is largest or least; a row of a few elements i
     r"_with_index|helpers\.\w*index|arg(?:max|min)|IndexValue"
     r"|(?s:(tmp\d+) = tl\.full\([^)]*\], \d+, tl\.int64\).*= tl\.where\(\w+, \w+, \1\))"
 )
-REDUCED = ("sum", "mean", "amax", "amin", "prod", "any", "argmax", "argmin")
+REDUCED = ("sum", "mean", "amax", "amin", "prod", "any", "argmax", "argmin", "var_mean", "var")
 BY_TYPE = {
     "sum": r"sum|\+|welford",
     "max": r"max",
@@ -179,6 +179,8 @@ class Page:
     def label(self, one: Sentence, match: re.Match) -> str | None:
         """Target: C++ for the CPU or Triton, as the kernels' texts and the wrapper's allocations are."""
         triton = "Triton for" in one.text
+        if triton and "C++ for" in one.text and "simulated" not in one.text:
+            return ""
         wrong = [name for name, kernel in self.texts.kernels.items() if (kernel.language == "triton") != triton]
         if wrong:
             return f"{wrong[0]} is {'C++' if triton else 'Triton'}"
@@ -625,19 +627,20 @@ class Page:
         return self._reduced(one.text)
 
     def _reduced(self, said: str) -> str:
-        """How many values are reduced, and how often: all of the operand's, where one step makes each result."""
-        match = re.search(r" of (at most )?([\d,]+) values(?:, ([\d,]+) times)?: ", said)
+        """What is reduced is no scan, and in the first step all of the operand's values are reduced."""
+        match = re.search(r" of (at most )?([\d,]+) values(?:, (?:([\d,]+) times|once))?: ", said)
         names = re.findall(r"`[^`]+` \(`(\w+)`", said)
+        if ordered := [name for name in names if self._target(name) in SCANS]:
+            return f"`{ordered[0]}` is no reduction"
         node = self.texts.nodes.get(names[0]) if len(names) == 1 else None
         operand = self.texts.nodes.get(node.operands[0]) if node and node.operands else None
-        if not match or not operand or node.base not in REDUCED or None in (node.elements, operand.elements):
+        if not match or not operand or node.base not in REDUCED or operand.elements is None:
             return ""
         length, times = (int((text or "1").replace(",", "")) for text in match.groups()[1:])
-        short = length * times - operand.elements
-        if times != node.elements and not match[1]:
-            return ""
-        held = 0 <= short < length if match[1] else short == 0
-        return "" if held else f"{operand.name} has {operand.elements} elements and {node.name} {node.elements}"
+        left = length * times - operand.elements  # the last of several parts may be shorter
+        return (
+            "" if (0 <= left < length if match[1] else left == 0) else f"{operand.name} has {operand.elements} elements"
+        )
 
     def parameter(self, one: Sentence, match: re.Match) -> str | None:
         """`in_ptr0 is buf3`, beside the signature."""
