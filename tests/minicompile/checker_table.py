@@ -26,7 +26,7 @@ HEAD = """# Explained models
 
 Each model of `tests/minicompile/zoo` is captured, and what is said of it is held against the generated code: bytes
 against the addresses that the kernels touch when they run, fates against the memory that they leave, a kernel's name
-against torch's own function, reasons against the reads and writes that Inductor prints, lines against their text.
+against torch's own function, reasons against the reads and writes that Inductor prints. Pages are read a second time.
 `python tests/minicompile/checker_table.py` writes this page, and the same proofs are tests.
 """
 COLUMNS = """
@@ -34,7 +34,8 @@ COLUMNS = """
 - **lines linked**: lines of the kernels that are linked to an operation; the others are loops and signatures.
 - **calls**: kernel calls whose bytes are exactly those that the kernel touches / are a bound / are wrong. A dash: the
   kernels cannot run here, because a size is a symbol, a branch depends on a value, or a kernel is the user's own.
-- **held**: sentences that were held against the code; **false**: those that the code refutes.
+- **held**: claims that were held against the code; **false**: those that the code refutes, and plain sentences that the
+  second reading refutes.
 """
 
 

@@ -328,6 +328,86 @@ KINDS = {
 }
 
 
+CPP = """first = async_compile.cpp_pybinding(['const float*', 'float*', 'float*'], r'''
+#include <torch/csrc/inductor/cpp_prefix.h>
+#include <ATen/Context.h>
+extern "C"  void  kernel(const float* in_ptr0,
+                       float* out_ptr0,
+                       float* in_out_ptr0)
+{
+    auto out_ptr1 = in_out_ptr0;
+    float tmp_acc0 = -std::numeric_limits<float>::infinity();
+    for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(32L); x0+=static_cast<int64_t>(16L))
+    {
+        auto tmp0 = at::vec::Vectorized<float>::loadu(in_ptr0 + static_cast<int64_t>(x0), static_cast<int64_t>(16));
+        auto tmp1 = tmp0.exp();
+        auto tmp2 =
+        [&]
+        {
+            __at_align__ std::array<float, 16> tmpbuf;
+            tmp1.store(tmpbuf.data(), static_cast<int64_t>(16));
+            for (long x0_inner = 0; x0_inner < static_cast<int64_t>(16); x0_inner++)
+            {
+                tmpbuf[x0_inner] = std::cos(tmpbuf[x0_inner]);
+            }
+            return at::vec::Vectorized<float>::loadu(tmpbuf.data(), static_cast<int64_t>(16));
+        }
+        ()
+        ;
+        auto tmp3 = at::vec::convert<float,1,float,1>(tmp2);
+        auto tmp4 = tmp3.exp() - decltype(tmp3)(1);
+        tmp4.store(out_ptr0 + static_cast<int64_t>(x0), static_cast<int64_t>(16));
+        tmp_acc0 = max_propagate_nan(tmp_acc0, at::vec::vec_reduce_all<float, 1>(tmp2));
+        auto tmp5 = at::vec::Vectorized<float>::loadu(out_ptr0 + static_cast<int64_t>(x0), static_cast<int64_t>(16));
+    }
+    out_ptr1[static_cast<int64_t>(0L)] = static_cast<float>(tmp_acc0);
+}
+''')
+def call(args):
+        arg0_1, arg1_1 = args
+        buf0 = empty_strided_cpu((4, 8), (8, 1), torch.float32)
+        first(arg0_1, buf0, arg1_1)
+        return (buf0, )
+"""
+COMMENTS = (  # of the lines above: where, what is right, and what is not
+    ("cpp_prefix", "Inductor's own C++ header", "a C++ header"),
+    ("ATen/Context", "a C++ header", "Inductor's own C++ header"),
+    ("auto out_ptr1", "`out_ptr1` is another name for `in_out_ptr0`", "`out_ptr1` is another name for `in_ptr0`"),
+    ("float tmp_acc0", "`tmp_acc0`, of type float, takes the result and starts as "
+     "`-std::numeric_limits<float>::infinity()`", "`tmp_acc0`, of type float, takes the result and starts as `0`"),
+    ("for(int64_t", "`x0` runs from 0 up to 32 in steps of 16", "`x0` runs from 0 up to 32 in steps of 8"),
+    ("auto tmp0", "arg0_1: reads arg0_1[p0]; loads a vector", "arg1_1: reads arg1_1[p0]; loads a vector"),
+    ("auto tmp1", "aten.exp.default (exp), m.py:1", "aten.cos.default (cos), m.py:1"),
+    ("auto tmp2", "aten.cos.default (cos), m.py:1", "aten.mul.Tensor (mul), m.py:1"),
+    ("auto tmp2", "`tmp2` is what the inline function below returns",
+     "`tmp3` is what the inline function below returns"),
+    ("tmp1.store", "the vector goes into that buffer", "hands the buffer's values on"),
+    ("for (long", "`x0_inner` runs over the lanes of one vector", "`x0` runs over the lanes of one vector"),
+    ("auto tmp3", "aten.cos.default (cos), m.py:1", "aten.mul.Tensor (mul), m.py:1"),  # which hands that on
+    ("auto tmp4", "aten.expm1.default (expm1), m.py:1", "aten.mul.Tensor (mul), m.py:1"),
+    ("tmp4.store", "writes buf0[p0]", "writes arg1_1[p0]"),
+    ("tmp_acc0 = max", "a horizontal reduction makes one value of the vector's lanes", "lane by lane, `tmp_acc0` adds"),
+    ("auto tmp5", "aten.expm1.default (expm1), m.py:1: reads buf0[p0]",
+     "aten.expm1.default (expm1), m.py:1: reads arg1_1[p0]"),
+    ("out_ptr1[", "writes arg1_1[0]", "writes buf0[0]"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("comment", COMMENTS, ids=lambda one: one[0])
+def test_a_line_of_c_plus_plus_is_held_against_its_text(comment):
+    start, right, wrong = comment
+    texts = GraphTexts(CPP, f'{ATEN}        expm1: "f32[4, 8][8, 1]" = torch.ops.aten.expm1.default(cos)\n', SCHEDULED)
+    lines = CPP.split("\n")
+    line = 1 + next(number for number, one in enumerate(lines) if start in one)
+    called = 1 + next(number for number, one in enumerate(lines) if one.strip().startswith("first(arg"))
+    for said, verdict in ((right, "held"), (wrong, "false")):
+        page = (
+            f"# `first`, explained\n\nIt is called on line {called} of the code.\n\n```cpp\n// {line}: {said}\nx\n```\n"
+        )
+        [found] = [one for one in read_page(page, texts) if one.sentence.kind == "comment"]
+        assert (found.verdict, found.sentence.text) == (verdict, f"{line}: {said}"), found.cause
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_is_found_and_the_right_sentence_is_held(kind):
     kernel, wrong, cause, right = KINDS[kind]
@@ -356,7 +436,7 @@ def test_memory_that_no_sentence_names_is_told():
 
 def test_each_line_that_touches_memory_is_told():
     again = _code().replace("tmp2 = tmp0 + tmp1", "tmp3 = tl.load(in_ptr0 + (x0), xmask)\n    tmp2 = tmp0 + tmp3")
-    said = f"{READ}- `arg2_1`, an input of the graph (32 bytes): `in_ptr0 + x0` on line @tmp1 = tl.load(in_ptr0 + (x0)@"
+    said = f"{FUSED}{READ}- `arg2_1`, an input (32 bytes): `in_ptr0 + x0` on line @tmp1 = tl.load(in_ptr0 + (x0)@"
     once, twice = (
         [one.cause for one in _read("second", said, code).values() if "in_ptr0" in one.cause]
         for code in (_code(), again)

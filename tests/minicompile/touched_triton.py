@@ -4,12 +4,11 @@ The output code runs as it is, on the CPU, with inputs of the sizes that it chec
 and of what became of a result follows from Inductor's loops and notes, and nothing of it from this evaluator.
 """
 
-from pathlib import Path
 from unittest import mock
 
 import torch
 from generated_code import inputs_of, left_in, loaded
-from touched_cpp import Library, library_of
+from touched_cpp import Library
 
 from minicompile.verifying import kernels
 from minicompile.verifying.blocks import Pointer
@@ -53,13 +52,13 @@ class Kernel:
         self.calls.append([*counts, left_in(arguments)])
 
 
-def ran_triton(codes: list[str], folder: Path) -> list[list | str]:
-    """[bytes read, bytes written, tensors afterwards] of each call of each output code, or an error's text."""
-    library = library_of(codes, folder)  # of the kernels that a graph runs on the CPU all the same
-    return [_ran(code, library) for code in codes]
+def called(code: str, library: Library | None) -> list | str:
+    """[bytes read, bytes written, tensors afterwards] of each call of an output code, or an error's text.
 
-
-def _ran(code: str, library: Library | None) -> list | str:
+    Args:
+        code: with kernels in Triton, in C++, or in both: a GPU's graph may run some on the CPU.
+        library: the C++ kernels, built.
+    """
     calls: list = []
 
     class Compiler:

@@ -8,10 +8,10 @@ import re
 from pathlib import Path
 
 import torch
-from generated_code import constants_of, inputs_of, loaded
+from generated_code import constants_of, inputs_of
 from torch._library.custom_ops import OPDEFS
 from touched_cpp import library_of
-from touched_triton import ran_triton
+from touched_triton import called
 from zoo_models import Captured
 
 from minicompile.lowering.captured import Graph
@@ -60,25 +60,10 @@ def ran(captures: list[Captured], folder: Path) -> list[Ran]:
         for graph in one.capture["graphs"]
     }  # fmt: skip
     codes = {key: code for key, code in codes.items() if "= async_compile." in code}  # it has kernels
-    for_cpu = {key: code for key, code in codes.items() if captures[key[0]].target == "cpu"}
-    interpreted = [key for key in codes if key not in for_cpu]
-    found = _ran_cpp(for_cpu, folder)
-    found |= dict(zip(interpreted, ran_triton([codes[key] for key in interpreted], folder), strict=True))
+    library = library_of(codes.values(), folder)
+    found = {key: called(code, library) for key, code in codes.items()}
     found = {key: calls for key, calls in found.items() if not str(calls).startswith(NOT_HERE)}
     return [{graph: calls for (number, graph), calls in found.items() if number == n} for n in range(len(captures))]
-
-
-def _ran_cpp(codes: dict[tuple, str], folder: Path) -> dict[tuple, list | str]:
-    found: dict[tuple, list | str] = {}
-    library = library_of(codes.values(), folder)
-    for key, code in codes.items():
-        calls: list = []
-        try:
-            loaded(code, library.compiler(calls) if library else None)(inputs_of(code))
-            found[key] = calls
-        except Exception as error:  # whatever a generated code may raise: it is the verdict on this model
-            found[key] = f"{type(error).__name__}: {str(error)[:300]}"
-    return found
 
 
 def values_of(one: Captured, graph: Graph) -> dict[str, torch.Tensor]:

@@ -17,6 +17,9 @@ def target_of(capture: Capture) -> Coded:
         made["code"] += "_math"
     if capture["target"]["gpu"]:
         made["gpu"] = capture["target"]["gpu"]
+    languages = {kernel["language"] for graph in capture.get("graphs", ()) for kernel in graph["kernels"]}
+    if made["code"] == "cuda" and "cpp" in languages:
+        made["code"] = "cuda_and_cpp"  # a tensor may lie in the host's memory
     if restored := capture.get("restored"):
         code, date = "stale" if restored["stale"] else "restored", capture["provenance"]["date"][:10]
         made = {"code": code, "target": made, "date": date}

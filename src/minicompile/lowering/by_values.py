@@ -54,6 +54,9 @@ PARTS = (
 WHOLE = (None, "before_cast", "unrounded")  # parts that are all of a node
 # operations of a loop that compute nothing of their own; a conversion is one where no node asks for it
 MOVES = ("load", "load_seed", "store", "store_reduction", "atomic_add", "constant", "index_expr", "to_dtype")
+BOUNDED = "set_indirect"  # an index is held against its bounds
+CAST = re.compile(r"\s*tmp\w+\.template cast<[^()]*>\(\);")  # a mask in another width of its lanes
+SPREAD = re.compile(r"\s*at::vec::Vectorized\w*<[^()]*>\(tmp\w+\);")  # one value goes into every lane
 CONVERTS = re.compile(r"convert_element_type|_to_copy|aten\.to\.")
 LEAVES_IN_LINES = ("inlined", "fused away")  # fates of what is in no memory
 
@@ -209,14 +212,22 @@ class _Told:
         own = {name for line in tied["lines"] for name in self._written_for(call, line)}
         known = own | loaded
         values: dict[str, set[str]] = {}  # by name in the text, the nodes that it was found to be
+        meant: dict[str, set[str]] = {}  # and those that Inductor wrote its line for
         for line in tied["lines"]:
             number, written, kept = line["line"], self._written_for(call, line), list[str]()
             name, _, given = text[number - 1].partition("=") if number <= len(text) else (line["name"], "", "")
             # whether a number is 0 is another value
             handed = set[str]().union(*(values.get(one, ()) for one in VALUE.findall(given) if "!=" not in given))
             sources = {"load": self._there(call, number, held, loaded), "hands on": handed}
+            operations = {one["operation"] for _, one in self._operations_in(call)[number]}
+            rounded = meant.get((VALUE.findall(given) or [""])[-1], set()) if operations == {"to_dtype"} else set()
+            passed_on = CAST.match(given) or (line["part"] == SLICE and SPREAD.match(given))
             for node in line["nodes"]:
-                if node in self.nodes and self.nodes[node]["op"] == "placeholder" and node not in loaded:
+                if passed_on and not CONVERTS.search(self._target(node)):  # it is what it was before
+                    stays = node in handed
+                elif rounded.intersection(line["nodes"]):  # what was computed for one node is not another's, rounded
+                    stays = node in rounded or node in written
+                elif node in self.nodes and self.nodes[node]["op"] == "placeholder" and node not in loaded:
                     stays = False  # nobody gave it to the kernel
                 elif kinds.get(number) == "constant":  # a number is no operation's result by being equal to it
                     stays = FILL.match(self._target(node)) is not None or self._fills(call, tied, node)
@@ -233,6 +244,7 @@ class _Told:
                 kept += [node] if stays else []
             line["nodes"] = kept
             values |= {one: {*kept} for one in VALUE.findall(name)}
+            meant |= {one: self._proposals(call)[number] for one in VALUE.findall(name)}
 
     def _there(self, call: Call, line: int, held: dict, loaded: set[str]) -> set[str]:
         """The nodes that are in the memory which a line loads, where that is known; else in any that the call reads."""
@@ -253,7 +265,7 @@ class _Told:
             elif "load" in operations:
                 found[line] = "load"
             elif operations:
-                hands_on = any(one.startswith((*MOVES, *HANDS_ON)) for one in operations)
+                hands_on = any(one.startswith((*MOVES, *HANDS_ON, BOUNDED)) for one in operations)
                 found[line] = "hands on" if hands_on else "computes"
         return found
 
@@ -479,7 +491,7 @@ class _Told:
             return producer is not None and CONVERTS.search(producer["target"]) is not None
         if operation["operation"] == "value_expr":  # a position is no comparison of positions
             return producer is not None and producer["dtype"] != "bool"
-        return producer is not None and operation["operation"] not in MOVES
+        return producer is not None and operation["operation"] not in (*MOVES, BOUNDED)
 
     def _held_before(self, tied: dict) -> dict[str, tuple[list[str], str | None]]:
         """By buffer, the nodes whose values it has when a call begins, and what part of the first."""

@@ -1,6 +1,9 @@
 """What a capture lacks is told in a sentence, on its page and in the summary."""
 
+from importlib.resources import files
+
 import pytest
+import yaml
 from explored import tiny_head
 
 from minicompile.explain.explorer.payload import payload
@@ -35,6 +38,12 @@ WARNINGS = [
 def test_every_kind_of_warning_is_here():
     known = read_schema("schemas/capture.schema.yaml")["properties"]["warnings"]["items"]["properties"]["code"]["enum"]
     assert {one["code"] for one in WARNINGS} == {*known}
+
+
+def test_every_target_that_has_words_may_be_in_a_comparison():
+    allowed = read_schema("schemas/diff_compiles.schema.yaml")["$defs"]["target"]["properties"]["code"]["enum"]
+    words = yaml.safe_load(files("minicompile.explain").joinpath("locale/en/capture.yaml").read_text())
+    assert {*allowed} == {*words["target"]}
 
 
 @pytest.mark.parametrize("language", ["en", "es"])

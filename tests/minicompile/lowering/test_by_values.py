@@ -215,6 +215,50 @@ def test_a_line_is_no_node_that_has_its_values_by_chance():
     assert values["computes"] == ["ne", "where", "sub_1", "neg", "where_1"]
 
 
+@pytest.mark.parametrize(
+    ("model", "few", "lines", "left"),
+    [
+        # a mask in another width of its lanes is the comparison that it was, whatever it is cast for
+        (
+            "softmax",
+            ["eq_tensor", "mul_tensor_3"],
+            {36: ["eq_tensor"], 41: ["eq_tensor", "mul_tensor_3"], 43: ["mul_tensor_3"]},
+            {36: ["eq_tensor"], 41: ["eq_tensor"], 43: ["mul_tensor_3"]},
+        ),
+        # one number in every lane is an element of much
+        ("rms_norm", [], {45: ["rsqrt"], 46: ["rsqrt", "mul"]}, {45: ["rsqrt"]}),
+        # an index that is held against its bounds is not what is looked up
+        ("gather_columns", ["gather"], {18: ["gather"]}, {}),
+    ],
+)
+def test_a_line_of_c_plus_plus_that_passes_a_value_on_is_what_the_value_was(model, few, lines, left):
+    [kernel] = captured(model, "cpu").capture["graphs"][0]["kernels"]
+    at = captured(model, "cpu").capture["graphs"][0]["calls"][0]["line"]
+    one = call(kernel["name"], at, lines={number: (nodes[0], None) for number, nodes in lines.items()}, reads=[])
+    for line in one["lines"]:
+        line["nodes"] = lines[line["line"]]
+        line["name"] = f"tmp{line['line']}"
+        line["part"] = "slice" if model == "rms_norm" else None
+    found = ties([one], buffers(), line=few)
+    for name in few:
+        found["nodes"][name]["few"] = True
+    [values] = [each["values"] for each in with_ties(model, "cpu", found)["graphs"][0]["calls"]]
+    assert {line["line"] - kernel["first"] + 1: line["nodes"] for line in values["lines"]} == left
+
+
+def test_a_rounding_is_of_what_was_computed_and_of_no_equal_node():
+    graphs = captured("bf16_layer_norm_train", "simulated").capture["graphs"]
+    [kernel] = [one for one in graphs[0]["kernels"] if "to_copy_mean" in one["name"]]
+    [at] = [one["line"] for one in graphs[0]["calls"] if one["kernel"] == kernel["name"]]
+    one = call(kernel["name"], at, lines={45: ("add_1", None), 46: ("sub", None)}, reads=[])
+    one["lines"][1]["nodes"] = ["sub", "add_1", "convert_element_type_1"]
+    capture = with_ties("bf16_layer_norm_train", "simulated", ties([one], buffers()), None)
+    [values] = [each["values"] for each in capture["graphs"][0]["calls"] if each["kernel"] == kernel["name"]]
+    told = {line["line"] - kernel["first"] + 1: line["nodes"] for line in values["lines"]}
+    assert told == {45: ["add_1"], 46: ["convert_element_type_1", "add_1"]}
+    assert "sub" not in values["computes"]
+
+
 def test_what_a_line_loads_is_named_after_the_memory():
     kernel = "triton_per_fused__log_softmax_nll_loss_forward_1"
     one = call(kernel, 225, lines={33: ("sub_1", None)}, reads=["buf0"])

@@ -256,6 +256,8 @@ def test_a_restored_capture_says_of_what_day_it_is():
         assert Wording("es").label(restored) == f"Triton para NVIDIA H200, capturado el 2026-11-21{end}"
     assert Wording("es").label(capture) == "Triton para NVIDIA H200"
     assert target_of(capture) == {"code": "cuda", "gpu": "NVIDIA H200"}
+    beside = {**capture, "graphs": [{"kernels": [{"language": one} for one in ("triton", "cpp")]}]}
+    assert Wording("es").label(beside) == "Triton para NVIDIA H200, y C++ para la CPU que la acompaña"
 
 
 def test_what_a_sentence_names_is_kept():

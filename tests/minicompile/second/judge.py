@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from second import lines
 from second.memory import Memory
-from second.operations import MADE, SCANS, SIGNS, may_be, operation_of, unnamed
+from second.operations import MADE, SCANS, SEVERAL, SIGNS, may_be, operation_of, unnamed
 from second.reasons import reason
 from second.sentences import Sentence, sentences
 from second.texts import BUFFER, ITEM_BYTES, CallText, GraphTexts, KernelText, Node
@@ -40,7 +40,7 @@ POSITION = re.compile(  # of what is largest or least; a row of a few elements i
     r"|= decltype\(\w+\)::blendv\(\w+, \w+, \w+\.template cast<int64_t"
     r"|(?s:(tmp\d+) = tl\.full\([^)]*\], \d+, tl\.int64\).*= tl\.where\(\w+, \w+, \1\))"
 )
-REDUCED = ("sum", "mean", "amax", "amin", "prod", "any", "argmax", "argmin")
+REDUCED = ("sum", "mean", "amax", "amin", "prod", "any", "argmax", "argmin", "var_mean", "var")
 BY_TYPE = {
     "sum": r"sum|\+|welford",
     "max": r"max",
@@ -93,6 +93,7 @@ class Page:
 
     def given(self, pointer: str) -> str | None:
         """What the wrapper passes for a parameter."""
+        pointer = self.kernel.aliases.get(pointer, pointer) if self.kernel else pointer
         if not self.kernel or not self.call or pointer not in self.kernel.parameters:
             return None
         place = self.kernel.parameters.index(pointer)
@@ -101,6 +102,7 @@ class Page:
     def passed(self, pointer: str) -> Memory | None:
         """The memory that a parameter has in this call, where the wrapper was run."""
         ran, call = self.texts.ran, self.call
+        pointer = self.kernel.aliases.get(pointer, pointer) if self.kernel else pointer
         if not ran or not self.kernel or not call or pointer not in self.kernel.parameters:
             return None
         here = [one for one in ran.calls if one.line == call.line and one.name == call.kernel]
@@ -133,6 +135,8 @@ class Page:
             return None
         if kernel is None or any(may_be(node.base, text) for text in kernel.text.split("\n") if "_meta=" not in text):
             return ""
+        if node.base in SEVERAL and not ARITHMETIC.search(kernel.text):  # a copy of one of a library's results
+            return None
         return f"{maker.name}, which made it on line {maker.line}, has no line that can be {node.name}"
 
     def _origin_of(self, name: str) -> str:
@@ -183,6 +187,8 @@ class Page:
     def label(self, one: Sentence, match: re.Match) -> str | None:
         """Target: C++ for the CPU or Triton, as the kernels' texts and the wrapper's allocations are."""
         triton = "Triton for" in one.text
+        if triton and "C++ for" in one.text and "simulated" not in one.text:
+            return ""
         wrong = [name for name, kernel in self.texts.kernels.items() if (kernel.language == "triton") != triton]
         if wrong:
             return f"{wrong[0]} is {'C++' if triton else 'Triton'}"
@@ -629,19 +635,20 @@ class Page:
         return self._reduced(one.text)
 
     def _reduced(self, said: str) -> str:
-        """How many values are reduced, and how often: all of the operand's, where one step makes each result."""
-        match = re.search(r" of (at most )?([\d,]+) values(?:, ([\d,]+) times)?: ", said)
+        """What is reduced is no scan, and in the first step all of the operand's values are reduced."""
+        match = re.search(r" of (at most )?([\d,]+) values(?:, (?:([\d,]+) times|once))?: ", said)
         names = re.findall(r"`[^`]+` \(`(\w+)`", said)
+        if ordered := [name for name in names if self._target(name) in SCANS]:
+            return f"`{ordered[0]}` is no reduction"
         node = self.texts.nodes.get(names[0]) if len(names) == 1 else None
         operand = self.texts.nodes.get(node.operands[0]) if node and node.operands else None
-        if not match or not operand or node.base not in REDUCED or None in (node.elements, operand.elements):
+        if not match or not operand or node.base not in REDUCED or operand.elements is None:
             return ""
         length, times = (int((text or "1").replace(",", "")) for text in match.groups()[1:])
-        short = length * times - operand.elements
-        if times != node.elements and not match[1]:
-            return ""
-        held = 0 <= short < length if match[1] else short == 0
-        return "" if held else f"{operand.name} has {operand.elements} elements and {node.name} {node.elements}"
+        left = length * times - operand.elements  # the last of several parts may be shorter
+        return (
+            "" if (0 <= left < length if match[1] else left == 0) else f"{operand.name} has {operand.elements} elements"
+        )
 
     def parameter(self, one: Sentence, match: re.Match) -> str | None:
         """`in_ptr0 is buf3`, beside the signature."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from second import cpp
 from second.operations import MADE, SEVERAL, SIGNS, may_be
 from second.texts import BUFFER, GraphTexts, KernelText, Node, Statement
 
@@ -75,8 +76,6 @@ def judge(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, comme
         return f"the kernel has no line {line}"
     words = words.replace("; first needed by ", "; an index of ")
     found = [_part(texts, kernel, given, made, line, one, noted) for one in _parts(words)]
-    if kernel.language == "cpp":  # whose lines have other forms: only what they are given is judged
-        found = [one if not one or one.startswith(("the wrapper passes", ASSIGNS)) else None for one in found]
     return next((cause for cause in found if cause), None if None in found else "")
 
 
@@ -91,10 +90,12 @@ def _part(
     text = kernel.lines[line]
     if said in (UNTIED, f"structure: {UNTIED}"):
         return "" if not said.startswith("structure") or not re.search(r"\btmp\d+ = ", text) else ASSIGNS
-    for form, sign in TELLS.items():
+    if kernel.language == "cpp" and cpp.LOOP.fullmatch(said):
+        return (cause := cpp.loop(said, text)) and f"line {line}: {cause}"
+    for form, sign in (cpp.TELLS | TELLS if kernel.language == "cpp" else TELLS).items():
         if match := re.fullmatch(form, said):
             for place in range(1, (match.lastindex or 0) + 1):
-                sign = sign.replace(rf"\{place}", match[place])
+                sign = sign.replace(rf"\{place}", re.escape(match[place]))
             return "" if re.search(sign, text) else f"line {line} is {text.strip()}"
     if match := CHANGES.fullmatch(said):
         held = re.match(rf"\s*{match[1]} = tl\.where\(.*mask.*, \w+, {match[1]}\)$", text)
@@ -142,16 +143,13 @@ def _origin(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, lin
     if node.target == "placeholder" and not any(given(pointer) == node.name for pointer in kernel.loaded):
         inputs = all(given(pointer) in texts.nodes for pointer in kernel.loaded)
         return f"the kernel is not given {node.name}" if inputs else None
-    if one is None or one.target is None or re.search(r"load\w*\(|ptr\d*\[", one.text):
+    loads = r"load\w*\(\w*ptr|ptr\d*\[|load\w*\(tmp" if kernel.language == "cpp" else r"load\w*\(|ptr\d*\["
+    if one is None or one.target is None or re.search(loads, re.sub(r"loadu\(tmpbuf", "", one.text)):
         return _loaded(texts, kernel, given, made, one, node.name, memory is not None)
     if re.search(r"= tl\.full\(", one.text) and texts.constant(node.name):
         return ""
     if node.base in ("inductor_random", "inductor_randint", "rand", "randn", "randint"):
-        return (
-            ""
-            if any("rand" in kernel.lines[each] for each in (*one.before, one.number))
-            else f"line {one.number}: no rand"
-        )
+        return "" if any("rand" in each for each in _reaching(kernel, one)) else f"line {one.number}: no rand"
     if node.base in MADE:  # the line says it as a number, a position or random numbers
         return "" if re.search(r"tl\.full\(|static_cast|arange|index|rand|\bx\d|\br\d|\d", one.text) else None
     if node.base in ("convert_element_type", "_to_copy"):
@@ -161,16 +159,21 @@ def _origin(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, lin
     if node.base == "getitem" and node.operands:
         node = texts.nodes[node.operands[0]]
         sign = SEVERAL.get(node.base)
-        before = [kernel.lines[each] for each in (*one.before, one.number)]
+        before = _reaching(kernel, one)
         return (
             None if not sign else "" if any(re.search(sign, each) for each in before) else f"no line can be {node.name}"
         )
     if node.base not in STRICT:
         if node.base in SIGNS:
-            before = [kernel.lines[each] for each in (*one.before, one.number)]
+            before = _reaching(kernel, one)
             return "" if any(may_be(node.base, each) for each in before) else f"no line up to {line} can be {node.name}"
         return None
     return "" if may_be(node.base, one.text) else f"line {one.number} cannot be {node.base}: {one.text.strip()}"
+
+
+def _reaching(kernel: KernelText, one: Statement) -> list[str]:
+    """The texts of the statements whose values a statement may use, and its own."""
+    return [each.text for each in kernel.statements if each.number in one.before or each is one]
 
 
 def _same(texts: GraphTexts, kernel: KernelText, one: Statement, node: Node) -> str | None:
@@ -178,7 +181,7 @@ def _same(texts: GraphTexts, kernel: KernelText, one: Statement, node: Node) -> 
     before = texts.nodes[node.operands[0]] if node.operands else None
     if before is None or before.base not in SIGNS:
         return None
-    lines = [kernel.lines[each] for each in (*one.before, one.number)]
+    lines = _reaching(kernel, one)
     return "" if any(may_be(before.base, each) for each in lines) else f"no line can be {before.name}, converted"
 
 
@@ -205,7 +208,7 @@ def _source(kernel: KernelText, one: Statement | None, depth: int = 8) -> Statem
     """The statement whose value a line hands on."""
     while one is not None and one.target and depth:
         value = one.text.split(" = ", 1)[-1].strip().rstrip(";")
-        match = HANDED.match(value)
+        match = cpp.HANDED.match(value) if kernel.language == "cpp" else HANDED.match(value)
         name = next((each for each in match.groups() if each), None) if match else None
         masked = re.match(r"tl\.where\(tmp\w+, (tmp\w+), (tmp\w+)\)$", value)
         zeros = rf"\b{masked[2]} = tl\.full\({masked[1]}\.shape" if masked else r"(?!)"  # where a block is off

@@ -17,7 +17,7 @@ BY_INDEX = r"load\w*\(\w+ \+ .*?tmp|ptr\d*\[.*?tmp|" + CHOSEN
 EXPONENTIAL = r"exp"
 SIGNS = {
     "add": ADDED,
-    "sub": r"isnan.*isinf.*\* 0|nan.*inf.*\* 0| - |\bfn?ma\w*\(|fmadd|fmsub| \+ -|\(-1\)\*|\^",
+    "sub": r"isnan.*isinf.*\* 0|nan.*inf.*\* 0| - |\bfn?ma\w*\(|fmadd|fmsub| \+ -|\(-1L?\)\*|\^",
     "rsub": r" - |\bfn?ma\w*\(| \+ ",
     "mul": TIMES,
     "div": DIVIDED,
@@ -69,7 +69,7 @@ SIGNS = {
     "bitwise_xor": r"\^",
     "sum": r"sum\w*\(|welford| \+ |\+=|tl\.reduce|vec_reduce",
     "mean": r"sum\w*\(|welford| \+ |/",
-    "var_mean": r"welford|sum\w*\(| \+ ",
+    "var_mean": r"welford|sum\w*\(| \+ | / ",
     "prod": r"prod|reduce| \* ",
     "any": r"any|\|",
     "pow": r"pow| \* |sqrt|/|reciprocal|libdevice",

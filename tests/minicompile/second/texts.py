@@ -2,9 +2,11 @@
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from second import cpp
 from second.memory import Called, Memory, Ran, run
 
 NAME = re.compile(r"\b[A-Za-z_]\w*\b")
@@ -87,27 +89,45 @@ class KernelText:
         return [one.split(":")[0].strip() for one in signature[-1].split(",")] if signature else []
 
     @cached_property
+    def aliases(self) -> dict[str, str]:
+        """By another name that the text gives a parameter, its own."""
+        return cpp.aliases(self.lines.values()) if self.language == "cpp" else {}
+
+    @cached_property
     def statements(self) -> list[Statement]:
         """Its assignments and stores, each with all lines whose values may reach it."""
         made: list[Statement] = []
         by_name: dict[str, list[Statement]] = {}
-        for number, text in self.body.items():
-            pointer = stored_to(text)
-            match = ASSIGNED.match(text)
-            if not match and not pointer:
-                continue
-            target = match[1] if match and not pointer else None
-            one = Statement(number, text, target, pointer)
-            used = set(NAME.findall(match[3] if target else text))
-            for name in used:
-                repeated = name.startswith(("tmp_acc", "_tmp")) or "ptr" in name or "local_buffer" in name
+        functions = cpp.functions(self.body) if self.language == "cpp" else {}
+        ended = {last: (first, name) for first, (name, last) in functions.items()}
+
+        def add(one: Statement, value: str, others: Iterable[str] = ()) -> None:
+            for name in set(NAME.findall(value)):
+                repeated = name.startswith(("tmp_acc", "_tmp", "tmpbuf")) or "ptr" in name or "local_buffer" in name
                 some = by_name.get(name, [])
                 for earlier in some if repeated else some[-1:]:
                     one.before |= {earlier.number} | earlier.before
             made.append(one)
-            others = NAME.findall(match[2]) if target else []
-            for name in {target, pointer, *others} - {None}:
+            for name in {one.target, one.pointer, *others} - {None}:
                 by_name.setdefault(name, []).append(one)
+
+        for number, text in self.body.items():
+            pointer = stored_to(text)
+            match, into = ASSIGNED.match(text), cpp.INTO.match(text) if self.language == "cpp" else None
+            if self.language == "cpp" and (fresh := cpp.FRESH.match(text)):
+                by_name.pop(fresh[1] or fresh[2], None)
+            if number in ended:  # what an inline function gives follows from all its lines
+                first, name = ended[number]
+                whole = "\n".join(line for place, line in self.body.items() if first <= place <= number)
+                add(Statement(first, whole, name), whole.split("=", 1)[1])
+            elif number in functions:
+                continue
+            elif into and not pointer:
+                add(Statement(number, text, into[1] or into[4]), into[2] or into[3])
+            elif match and not pointer:
+                add(Statement(number, text, match[1]), match[3], NAME.findall(match[2]))
+            elif pointer:
+                add(Statement(number, text, None, pointer), text)
         return made
 
     @cached_property

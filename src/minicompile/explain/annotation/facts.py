@@ -477,8 +477,8 @@ def _written(view: KernelView, entry: dict, alone: bool) -> Stored | None:
     names = {*re.findall(r"\w+", entry["given"] or "")}
     if view.values is None or not alone:
         return None
-    later = [call for call in view.graph["calls"] if (call["line"] or 0) > view.call["line"]]
-    changed = [one["buffer"] for call in later for one in (call.get("values") or {}).get("stores", ())]
+    later = [call for call in view.graph["calls"] if (call["line"] or 0) > (view.call["line"] or 0)]
+    changed = [one["buffer"] for call in later if "values" in call for one in call["values"].get("stores", [])]
     # the values that a buffer has in the end are not the kernel's where a later call changes them
     unknown = [Stored(buffer=name, nodes=[], part=None, returned=False) for name in names if name in changed]
     return next((one for one in (*view.values["stores"], *unknown) if one["buffer"] in names), None)
