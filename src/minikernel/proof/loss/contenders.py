@@ -186,8 +186,9 @@ def _quack() -> Function:
 
 
 def _quack_scaled() -> Function:
-    # the path whose products store scaled exponentials; a release without the switch refuses the argument by itself
-    return partial(_quack(), scaled_exp=True)
+    # The path whose products store scaled exponentials; by default quack takes it where it can. Where it cannot, and in
+    # a release without the switch, the call fails by itself.
+    return partial(_quack(), use_scaled_exp=True)
 
 
 def _cce() -> Function:

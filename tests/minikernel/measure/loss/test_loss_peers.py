@@ -73,7 +73,7 @@ def test_peers_in_a_folder_on_the_path_are_found_and_timed(rows):
     assert {found[who, "both"]["verdict"] for who in timed(found)} == {"right"}
     # a release without a path says so itself
     assert found["liger-sm90", "both"]["refused"]["text"].startswith("ModuleNotFoundError")
-    assert found["quack-scaled", "both"]["refused"]["text"].startswith("AssertionError: {'scaled_exp': True}")
+    assert found["quack-scaled", "both"]["refused"]["text"].startswith("AssertionError: {'use_scaled_exp': True}")
 
 
 def test_a_peer_that_fails_at_once_is_told_so(rows):

@@ -62,6 +62,8 @@ def test_peers_get_the_options_under_their_own_names(tensors, monkeypatch: pytes
     assert torch.equal(liger["ce_weight"], torch.ones(9))
     assert called["chunked_linear_cross_entropy"] == {"reduction": "sum", "ignore_index": -1}
     assert called["linear_cross_entropy"]["softcap"] == 2.0
+    CONTENDERS["quack-scaled"].load()(*tensors)
+    assert called["chunked_linear_cross_entropy"] == {"use_scaled_exp": True}
 
 
 @pytest.mark.skipif(not hasattr(torch.nn, "LinearCrossEntropyOptions"), reason="torch 2.13 brought it")
