@@ -6,6 +6,7 @@ call them, each with its own defaults.
 
 import importlib
 import importlib.util
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -155,12 +156,14 @@ def _liger() -> Function:
 
 
 def _liger_sm90() -> Function:
-    # The switch that chooses it is one of the whole process, so its function is taken from where the switch looks.
-    module = importlib.import_module("liger_kernel.ops.backends._cutedsl.ops")
-    return _as_liger(module.LigerFusedLinearCrossEntropyFunction.apply, by_place=True)
+    # The switch that chooses it is one of the whole process, so it is called under its own name. Where its kernel
+    # cannot run, another of Liger's would in its place, and be timed under this name: so it is told to fail instead.
+    os.environ["LIGER_KERNEL_STRICT"] = "1"
+    module = importlib.import_module("liger_kernel.ops.backends._cutedsl.fused_linear_cross_entropy")
+    return _as_liger(module.fused_linear_cross_entropy_cutedsl)
 
 
-def _as_liger(function: Function, by_place: bool = False) -> Function:
+def _as_liger(function: Function) -> Function:
     def call(h: Tensor, weight: Tensor, target: Tensor, **options: Any) -> Tensor:
         given = {
             "bias": options.get("bias"),
@@ -171,7 +174,7 @@ def _as_liger(function: Function, by_place: bool = False) -> Function:
             "reduction": options.get("reduction", "mean"),
             "softcap": options.get("softcap"),
         }
-        found: Any = function(h, weight, target, *given.values()) if by_place else function(h, weight, target, **given)
+        found: Any = function(h, weight, target, **given)
         return found[0] if isinstance(found, tuple) else found
 
     return call
@@ -183,8 +186,9 @@ def _quack() -> Function:
 
 
 def _quack_scaled() -> Function:
-    # the path whose products store scaled exponentials; a release without the switch refuses the argument by itself
-    return partial(_quack(), scaled_exp=True)
+    # The path whose products store scaled exponentials; by default quack takes it where it can. Where it cannot, and in
+    # a release without the switch, the call fails by itself.
+    return partial(_quack(), use_scaled_exp=True)
 
 
 def _cce() -> Function:

@@ -1,5 +1,6 @@
 """How contenders are called: their names of the options, what they refuse, and torch.compile's time."""
 
+import os
 import sys
 from types import ModuleType
 
@@ -29,6 +30,7 @@ def test_peers_get_the_options_under_their_own_names(tensors, monkeypatch: pytes
 
     for path, names in {
         "liger_kernel.transformers.functional": ["liger_fused_linear_cross_entropy"],
+        "liger_kernel.ops.backends._cutedsl.fused_linear_cross_entropy": ["fused_linear_cross_entropy_cutedsl"],
         "quack.linear_cross_entropy": ["chunked_linear_cross_entropy"],
         "cut_cross_entropy": ["linear_cross_entropy"],
     }.items():
@@ -36,13 +38,20 @@ def test_peers_get_the_options_under_their_own_names(tensors, monkeypatch: pytes
         for name in names:
             setattr(module, name, stand_in(name))
         monkeypatch.setitem(sys.modules, path, module)
+    # what Liger is told for the one path is taken back after the test
+    monkeypatch.setenv("LIGER_KERNEL_STRICT", "0")
     for who, options in {
+        "liger-sm90": {"bias": torch.ones(9), "label_smoothing": 0.25},
         "liger": {"class_weight": torch.ones(9), "z_loss": 0.5, "softcap": 3.0, "reduction": "sum"},
         "quack": {"reduction": "sum", "ignore_index": -1},
         "cce": {"bias": torch.ones(9), "softcap": 2.0},
     }.items():
         assert set(options) <= CONTENDERS[who].options
         CONTENDERS[who].load()(*tensors, **options)
+    assert os.environ["LIGER_KERNEL_STRICT"] == "1"
+    sm90 = called["fused_linear_cross_entropy_cutedsl"]
+    assert torch.equal(sm90["bias"], torch.ones(9))
+    assert (sm90["label_smoothing"], sm90["ce_weight"], sm90["reduction"]) == (0.25, None, "mean")
     liger = called["liger_fused_linear_cross_entropy"]
     assert (liger["lse_square_scale"], liger["softcap"], liger["reduction"], liger["label_smoothing"]) == (
         0.5,
@@ -53,6 +62,8 @@ def test_peers_get_the_options_under_their_own_names(tensors, monkeypatch: pytes
     assert torch.equal(liger["ce_weight"], torch.ones(9))
     assert called["chunked_linear_cross_entropy"] == {"reduction": "sum", "ignore_index": -1}
     assert called["linear_cross_entropy"]["softcap"] == 2.0
+    CONTENDERS["quack-scaled"].load()(*tensors)
+    assert called["chunked_linear_cross_entropy"] == {"use_scaled_exp": True}
 
 
 @pytest.mark.skipif(not hasattr(torch.nn, "LinearCrossEntropyOptions"), reason="torch 2.13 brought it")
