@@ -23,8 +23,17 @@ DIRECTIONS = (BOTH, FORWARD)
 SPIN_CYCLES = 2_000_000  # a millisecond at 2 GHz, longer than anybody's host needs to queue a call
 ALL = "all"
 TIMES_EAGER = 4  # as long as eager: nobody is too slow who takes less, on however busy a machine
+Calls = dict[str, Callable[[], dict[str, Tensor]]]
 MEASURED = ("median_us", "p20_us", "p80_us", "noise_floor", "peak_mib")
 JUDGED = ("loss_rel_err", "dh_rel_err", "dw_rel_err", "verdict", "of", "error", "allowed")
+
+
+class CallFailed(Exception):
+    """A call that went well before fails while it is timed; why is the cause."""
+
+    def __init__(self, who: str) -> None:
+        self.who = who
+        super().__init__(who)
 
 
 def run_contest(params: dict, device: str, log: Callable[[str], None]) -> dict:
@@ -66,7 +75,7 @@ def at_place(place: dict, params: dict, device: torch.device) -> Iterator[dict]:
     right = exact(tensors.h, tensors.weight, tensors.target)
     judgements: dict[str, dict] = {}
     for direction in DIRECTIONS:
-        calls: dict[str, Callable[[], dict[str, Tensor]]] = {}
+        calls: Calls = {}
         reasons: dict[str, Reason] = {}
         taken: dict[str, float] = {}
         for who, contender in CONTENDERS.items():
@@ -85,12 +94,12 @@ def at_place(place: dict, params: dict, device: torch.device) -> Iterator[dict]:
                 if who != COMPILE and seconds > slowest:
                     reasons[who] = {"code": "too_slow", "milliseconds": seconds * 1e3}
                     continue
+                if direction == BOTH:
+                    judgements[who] = judgement(results, right)
             except Exception as failure:  # somebody else's code may fail in any way
                 reasons[who] = of_exception(failure)
                 continue
-            if direction == BOTH:
-                judgements[who] = judgement(results, right)
-            elif who not in judgements:
+            if who not in judgements:
                 reasons[who] = {"code": "not_judged"}
                 continue
             calls[who] = call
@@ -109,31 +118,52 @@ def one_call(call: Callable[[], dict[str, Tensor]], device: torch.device) -> tup
 def timed(
     place: dict,
     direction: str,
-    calls: dict[str, Callable[[], dict[str, Tensor]]],
+    calls: Calls,
     judgements: dict[str, dict],
     params: dict,
     device: torch.device,
     tensors: Made,
 ) -> Iterator[dict]:
-    """Time and weigh those who are able at a place, in one direction."""
+    """Time and weigh those who are able at a place, in one direction.
+
+    Who fails while it is timed is left out, and the others are timed again: they ran beside it.
+    """
     if not calls:
         return
     twice = LAB if LAB in calls else next(iter(calls))
-    samples = clock({**calls, DUPLICATE: calls[twice]}, params["launches"], params["warmup"], device)
     returned = sum(one.nbytes for one in (tensors.h, tensors.weight)) if direction == BOTH else 0
-    for who, call in calls.items():
+    gone = None
+    try:
+        samples = clock({**calls, DUPLICATE: calls[twice]}, params["launches"], params["warmup"], device)
+        peaks = {who: whose(who, partial(peak_mib, call, device, returned)) for who, call in calls.items()}
+    except CallFailed as failed:
+        gone, reason = twice if failed.who == DUPLICATE else failed.who, of_exception(failed.__cause__ or failed)
+    if gone is not None:  # no longer in `except`, whose traceback holds what the call had taken of memory
+        yield refused(gone, place, direction, reason)
+        others = {who: call for who, call in calls.items() if who != gone}
+        yield from timed(place, direction, others, judgements, params, device, tensors)
+        return
+    for who in calls:
         kept = {name: samples[name] for name in (who, *((DUPLICATE,) if who == twice else ()))}
         yield {
             "who": who,
             **place,
             "direction": direction,
             **figures(samples[who], samples[twice], samples[DUPLICATE]),
-            "peak_mib": peak_mib(call, device, returned),
+            "peak_mib": peaks[who],
             **judgements[who],
             "refused": None,
             "duplicated": twice,
             "samples_us": kept,
         }
+
+
+def whose(who: str, call: Callable[[], Any]) -> Any:
+    """What a call returns; where it fails, in whatever way, CallFailed says who failed."""
+    try:
+        return call()
+    except Exception as failure:
+        raise CallFailed(who) from failure
 
 
 def figures(own: list[float], once: list[float], again: list[float]) -> dict[str, float]:
@@ -186,9 +216,9 @@ def clock(
 ) -> dict[str, list[float]]:
     """Microseconds of each call, all in turn: between two events behind a spin, on a CPU by the wall's clock."""
     samples: dict[str, list[float]] = {name: [] for name in calls}
-    for call in calls.values():
+    for name, call in calls.items():
         for _ in range(warmup):
-            call()
+            whose(name, call)
     wait(device)
     for order in turns(calls, launches):
         for name in order:
@@ -196,14 +226,14 @@ def clock(
                 start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
                 torch.cuda._sleep(SPIN_CYCLES)
                 start.record()
-                calls[name]()
+                whose(name, calls[name])
                 end.record()
                 # waited for at once: what the calls hold must not add up
                 end.synchronize()
                 samples[name].append(round(start.elapsed_time(end) * 1e3, DIGITS))
             else:
                 began = time.perf_counter_ns()
-                calls[name]()
+                whose(name, calls[name])
                 samples[name].append(round((time.perf_counter_ns() - began) / 1e3, DIGITS))
     return samples
 

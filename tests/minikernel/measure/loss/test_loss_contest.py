@@ -158,3 +158,18 @@ def test_gradients_are_asked_for_without_touching_the_tensors():
     contest.both(eager_loss, tensors)
     assert not tensors.h.requires_grad
     assert torch.is_grad_enabled()
+
+
+def test_where_the_lab_itself_fails_while_it_is_timed_another_is_timed_twice(contenders: dict):
+    calls = []
+
+    def falls(*given):
+        calls.append(given)
+        assert len(calls) < 3, "gone"
+        return eager_loss(*given)
+
+    contenders["lab"] = falls
+    made = contest.run_contest({**PARAMS, "shapes": {"float32": [[5, 4, 8]]}}, "cpu", lambda line: None)
+    lab, eager = ([row for row in made["rows"] if row["who"] == who] for who in ("lab", "eager"))
+    assert lab[0]["refused"] == {"code": "raised", "text": "AssertionError: gone"}
+    assert eager[0]["duplicated"] == "eager"

@@ -14,6 +14,8 @@ from minikernel.proof.loss.contenders import CONTENDERS
 PLAIN = """
 import torch.nn.functional as F
 
+calls = []
+
 
 def {name}(h, weight, target, **options):
     {first}
@@ -82,3 +84,20 @@ def test_a_peer_that_fails_at_once_is_told_so(rows):
     assert found["quack", "both"]["refused"] == {"code": "raised", "text": "TypeError: no semantic key"}
     assert found["cce", "forward"]["refused"]["text"].startswith("ModuleNotFoundError")
     assert found["liger", "both"]["refused"]["code"] == "raised"
+
+
+@pytest.mark.parametrize("call", [2, 4, 6])
+def test_a_peer_that_fails_while_it_is_timed_is_told_so_and_the_others_are_timed(rows, call: int):
+    # the first call is judged, five are timed or weighed
+    counted = f"calls.append(1); assert len(calls) < {call}, 'out of memory'"
+    found = rows(cut=counted)
+    assert timed({key: row for key, row in found.items() if key[0] != "cce"}) == {
+        "eager",
+        "liger",
+        "quack",
+        "quack-scaled",
+        "lab",
+    }
+    assert found["cce", "both"]["refused"] == {"code": "raised", "text": "AssertionError: out of memory"}
+    assert {len(found["lab", way]["samples_us"]["lab"]) for way in contest.DIRECTIONS} == {4}
+    assert len(found) == 7 * 2
