@@ -37,5 +37,5 @@ def chase(cycle: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
         place: int64, one element, on the same device.
     """
     with torch.cuda.device_of(cycle):  # where Triton launches
-        chase_kernel[(1,)](cycle, place, LOADS, num_warps=1)
+        chase_kernel[(1,)](cycle, place, LOADS, num_warps=1, enable_fp_fusion=True)
     return place

@@ -9,7 +9,7 @@ TELLS = {  # what is said of a line, and what its text has then
     r"a C\+\+ header": r"^#include (?![<\"]torch/csrc/inductor/)",
     r"the signature begins": r"^extern \"C\"",
     r"book-keeping for division of integers by zero": r"inductor_cpu_\w*integer_div_error",
-    r"this thread's number": r"^\s*int tid = omp_get_thread_num\(\);",
+    r"this thread's number": r"^\s*(?:const )?int tid = omp_get_thread_num\(\);",
     r"OpenMP starts its threads here; each runs the block below": r"^\s*#pragma omp parallel\b",
     r"OpenMP starts its threads here": r"^\s*#pragma omp parallel\b",
     r"each runs the block below": r"^\s*#pragma omp parallel\b",
