@@ -10,7 +10,7 @@ from torch import Tensor
 
 from minikernel.proof.loss.cases import Case, Made, cases, made
 from minikernel.proof.loss.contenders import COMPILE, CONTENDERS, Contender, Function, function_of, versions
-from minikernel.proof.loss.exact import UNIT, Exact, exact, judged
+from minikernel.proof.loss.exact import LAMBDA, RMS, UNIT, Exact, exact, judged
 from minikernel.reasons import of_exception
 
 ALONE = {"states_alone": ("dh", 0), "weight_alone": ("dw", 1)}  # how a case is done: whose gradient alone is asked for
@@ -130,7 +130,7 @@ def expected(case: Case, tensors: Made) -> Exact:
     options = {name: it for name, it in tensors.options.items() if name != "ids"}
     h, upstream = tensors.h, tensors.upstream
     right = exact(h, tensors.weight, tensors.target, upstream, **options)
-    unit = UNIT[tensors.weight.dtype]
+    unit = LAMBDA * RMS * UNIT[tensors.weight.dtype]
     if case.how == "parts":
         # two gradients are rounded, and their sum again; each may be larger than the sum
         halves = [slice(0, len(h) // 2), slice(len(h) // 2, None)]

@@ -9,16 +9,15 @@ The inputs are taken as the contender sees them, rounded already; what it adds i
   keeps logits in 16 bits has an error that the dtype does not ask for, and large logits show it.
 - Exponentials. A probability p = exp(z - lse) is off by p e, where e adds up dz, its mean under p, the rounding of
   z - lse and of lse, 8 ulps for exp and log, and sqrt(V) 2^-24 for the sum over V.
-- The gradient of a logit, p - 1 at the target, is off by p e, and is rounded to the dtype to be multiplied: by u at
-  most, and its square by u^2 / 3 on average. Such roundings are independent, so the square of a row's error is about
-  u^2 / 3 sum of (dz w)^2, and how far above that the worst of many rows may lie follows from how many terms and
-  elements the row is really made of: see `excess`. It is never more than all of them rounded by u. They are the same
-  in equal entries, so u of the target's term and of the sum of the others is allowed besides.
-- A gradient is summed in float32, over V or over M, as a logit is over D, and rounded to the dtype once: likewise.
+- The gradient of a logit, p - 1 at the target, is off by p e, and is rounded to the dtype to be multiplied: u each.
+  Such roundings are independent: together RMS u sqrt(sum of (dz w)^2), 3 times that is allowed. They are the same in
+  equal entries, so u of the target's term and of the sum of the others is allowed besides.
+- A gradient is summed in float32, over V or over M, as a logit is over D, and rounded to the dtype once: 3 RMS u of it.
 
 Independent parts are added in quadrature, each element has its own bound, and rows are judged one by one, by norms: a
 token's row of dh, a word's row of dW. A gradient that lacks its small entries shows in the rows that have no other.
-u is 2^-8 in bfloat16, 2^-11 in float16, 2^-24 in float32.
+u is 2^-8 in bfloat16, 2^-11 in float16, 2^-24 in float32; RMS, 0.43, is the root mean square of a rounding over u, for
+a mantissa whose logarithm is uniform.
 """
 
 import math
@@ -28,8 +27,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LAMBDA = 3.0  # standard deviations that a sum in float32 is allowed
-CHANCE = 1e-3  # that honest roundings alone make one of all rows wrong
+LAMBDA = 3.0  # standard deviations that are allowed
+RMS = 0.43
 SUM, ROUND = 2.0**-23, 2.0**-24  # of float32: a sum's step on a tensor core, and a rounding
 EXP_ULPS = 8.0
 TF32_PRODUCTS = 2.0**-21
@@ -144,16 +143,10 @@ class _Sums:
         self.squares = {"dh": torch.zeros_like(h), "dw": torch.zeros_like(w)}
         self.off = {"dh": torch.zeros_like(h), "dw": torch.zeros_like(w)}
         self.alike = {"dh": torch.zeros_like(h), "dw_target": torch.zeros_like(w)}
-        # (3, rows): sums of the logits' gradients, of their squares and fourth powers
-        self.powers = {"dh": h.new_zeros(3, len(h)), "dw": w.new_zeros(3, len(w))}
 
     def add(self, rows: slice, target: Tensor, dlogits: Tensor, off: Tensor) -> None:
         h, w, at = self.h[rows], self.w, target[:, None]
-        self.dh[rows], square = dlogits @ w, dlogits.square()
-        for place, power in enumerate((dlogits.abs(), square, square.square())):
-            self.powers["dh"][place, rows] = power.sum(1)
-            self.powers["dw"][place] += power.sum(0)
-        square += (self.least / self.operand) ** 2
+        self.dh[rows], square = dlogits @ w, dlogits.square() + (self.least / self.operand) ** 2
         self.squares["dh"][rows], self.off["dh"][rows] = square @ w.square(), off.abs() @ w.abs()
         targets = dlogits.gather(-1, at)
         term = targets * w[target]
@@ -171,29 +164,10 @@ class _Sums:
         return self._bound("dw", self.dw, ours.abs() + (self.dw - ours).abs(), len(self.h), unit)
 
     def _bound(self, name: str, value: Tensor, alike: Tensor, terms: int, unit: float) -> Tensor:
-        square, (sums, squares, fourths) = self.squares[name], self.powers[name]
-        several = 1 / (fourths / squares.square() + square.square().sum(1) / square.sum(1).square())
-        most = (sums.square() / squares).sqrt()
-        multiplied = torch.minimum(excess(several), most).nan_to_num(0.0)[:, None] * self.operand * square.sqrt()
-        several = value.square().sum(1).square() / value.square().square().sum(1)
-        rounded = excess(several).clamp_max(1.0).nan_to_num(0.0)[:, None] * unit * value.abs() + self.least
-        parts = (multiplied.square() + rounded.square() + (self.operand * alike).square()).sqrt()
-        return parts + self.off[name] + LAMBDA * math.sqrt(terms) * SUM * (square.sqrt() + value.abs())
-
-
-def excess(several: Tensor) -> Tensor:
-    """How many times u sqrt(sum of squares) the norm of a row of roundings may be, of the worst of all rows.
-
-    A row's squared norm is a sum of squares of normal numbers, with s the largest variance: it exceeds the sum of the
-    variances v by more than 2 sqrt(x sum of v^2) + 2 x s with a chance of e^-x (Laurent and Massart, 2000, lemma 1). x
-    is what `CHANCE` leaves for each of the rows.
-
-    Args:
-        several: (rows,) how many equal variances the row's are worth: (sum of v)^2 / sum of v^2, by terms and elements;
-            s is at most the root of the latter. 1 where one rounding is the whole row.
-    """
-    several, x = several.clamp_min(1.0), math.log(len(several) / CHANCE)
-    return ((1 + 2 * (x / several).sqrt() + 2 * x / several.sqrt()) / 3).sqrt()
+        walk, rounded = self.squares[name].sqrt(), LAMBDA * RMS
+        random = (rounded * self.operand * walk).square() + (rounded * unit * value.abs() + self.least).square()
+        parts = (random + (self.operand * alike).square()).sqrt()
+        return parts + self.off[name] + LAMBDA * math.sqrt(terms) * SUM * (walk + value.abs())
 
 
 def judged(result: Tensor, value: Tensor, bound: Tensor) -> tuple[float, float]:
