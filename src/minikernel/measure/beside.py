@@ -54,7 +54,7 @@ def noise_at(shape: tuple[int, int], device: torch.device, processes: int, seed:
     for name in ORDER:
         with busy(processes if name == "beside" else 0), counted() as taken:
             found = measure({TIMED: softmax, DUPLICATE: softmax}, inputs, WARMUP, LAUNCHES)
-        timings[name].append({**raw(found)})
+        timings[name].append(dict(raw(found)))
         cores[name].append(taken())
     ways = {
         name: {"busy": statistics.mean(cores[name]), **(samples := joined(timings[name])), **figures(samples)}
