@@ -98,12 +98,14 @@ def test_every_run_has_a_row_with_its_figures():
 
 def test_what_four_ranks_gain_hold_and_send_stands_beside_two():
     data = four_ranks()
-    of(data, "fsdp", 4).update(peak_memory_bytes=[7_000_000, 8_000_000] * 2)
+    of(data, "fsdp", 4).update(tokens_per_s=2500.0, peak_memory_bytes=[7_000_000, 8_000_000] * 2)
     of(data, "fsdp", 4)["sent_bytes"] = [1_000.0, 2_000.0, 3_000.0, 4_000.0]
     of(data, "fsdp", 2)["sent_bytes"] = [500.0, 400.0]
     page = survey([data], MINIGPT)
     assert "From 2 ranks to 4 in bfloat16 (NVIDIA H200), at most:" in page
     assert "|FSDP2|2 MB → 8 MB|500 B → 4 kB|" in page
+    speeds = re.findall(r"^\|NVIDIA H200, (\d) ranks, bfloat16\|1,000\|1.80×\|([^|]+)", page, re.M)
+    assert speeds == [("2", "1.50×"), ("4", "2.50×")]
     rows = re.findall(r"^\|([^|]+)\|[\d.]+ MB →", page, re.M)
     assert rows == ["DDP", "FSDP2", "TP", "PP"]  # the mesh is on four ranks alone
     assert "From 2 ranks" not in survey([artefact("h200")], MINIGPT)
@@ -124,6 +126,7 @@ def test_the_mesh_of_two_patterns_has_a_column_and_says_what_it_sends():
     data = four_ranks()
     of(data, "fsdp_tp")["collectives"] = [{"all_gather": {"count": 3, "bytes": 7_000}}] * 4
     page = text(data)
+    assert "Calls named below are one step's on NVIDIA H200, 2 ranks, bfloat16." in page
     assert "|DDP|FSDP2|TP|FSDP2 × TP|PP|noise|" in page
     assert "shards them between: 3 all-gathers (7 kB) (NVIDIA H200, 4 ranks, bfloat16)." in page
     assert "|NVIDIA H200, 2 ranks, float32|1,000|1.80×|1.50×|1.20×|—|1.10×|0.0 %|" in page
@@ -219,6 +222,7 @@ def test_why_a_pipeline_stays_below_its_bubble_follows_from_what_its_ranks_compu
     assert found["product"] == pytest.approx(4 / 3)
     assert found["idle"] == pytest.approx([0.5, 0.25])
     page = text(data)
+    assert "Ranks compute nothing for 25% to 50% of it" in page
     assert "The bubble allows 1.60×" in page
     assert "One stage (the last, with the LM head) computes 1.50 times as long as another, a factor of 0.83" in page
     assert "The product is 1.33×; the difference is not explained" in page
