@@ -1,7 +1,8 @@
 """Nodes that a line may have the values of by chance: it is one where its text can be that operation.
 
 Of few kinds of values any line may have them. Of many it may where numbers are alike for the model's own reasons: less
-a mean that is 0 already; of two samples, whose square deviations are one; at an index that is always the first.
+a mean that is 0 already; of two samples, whose square deviations are one; at an index that is always the first; read,
+though the graph computes it as well.
 """
 
 import re
@@ -18,11 +19,10 @@ TEXTS = {
     **dict.fromkeys(("logical_or", "bitwise_or", "any"), r"\||any\b|max|!=|reduce_all"),
     **dict.fromkeys(("logical_xor", "bitwise_xor"), r"\^|!="),
 }
-# by operation what is no line of it, whatever the values: a sum of two is no product
-NEVER = dict.fromkeys(
-    ("mul", "div", "pow", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh", "erf"),
-    re.compile(r"^\s*tmp\d+ [+-] tmp\d+;?\s*$"),
-)
+# operations that a sum of two values is not, whatever the values
+NO_SUM = ("mul", "div", "pow", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh", "erf")
+SUM = re.compile(r"^\s*tmp\d+ [+-] tmp\d+;?\s*$")
+NO_READ = (*NO_SUM, "add", "sub", "neg")  # nor a read of memory that holds another
 # operations that read where a value says, which a text shows up to their line
 AT_VALUES = ("gather", "index", "index_select", "embedding", "take")
 BY_VALUE = re.compile(r"load\w*\(\w+ \+ \(?[^,]*\btmp\d|ptr\d+\[[^\]]*\btmp")
@@ -62,7 +62,9 @@ def without_chance(
             node: str, right: str = right, before: set[str] = before, reads: bool = reads, at: int = number
         ) -> bool:
             operation = operations.get(node, "")
-            if operation in NEVER and NEVER[operation].match(right):
+            if operation in NO_SUM and SUM.match(right):
+                return False
+            if operation in NO_READ and reads and node not in loaded and node not in before:
                 return False
             if operation in AT_VALUES and node not in loaded and at < first_at_value and text:
                 return False

@@ -567,8 +567,10 @@ class _Verification:
         assert self.recorder is not None
         alias = self.recorder.alias
         for name in call.reads:
-            holds.setdefault(name, holds.get(alias.get(name, ""), []))
-        loaded = {node for name in call.reads for node in holds[name]}
+            # what was written as parts, and is read as a whole, holds no part's values
+            whole = self.recorder.sizes[name] <= self.recorder.sizes.get(alias.get(name, ""), 0)
+            holds.setdefault(name, holds.get(alias.get(name, ""), []) if whole else [])
+        loaded = {node for name in call.reads for node in (*holds[name], *holds.get(alias.get(name, ""), []))}
         seen |= loaded
 
         def first_of(nodes: list[str], place: str) -> bool:

@@ -61,13 +61,15 @@ SUMS = """def kernel(in_ptr0, in_ptr1):
     tmp5 = tl.load(in_ptr1 + (tmp0 + 4*x0), xmask)"""
 
 
-def test_a_sum_of_two_is_no_product_and_nothing_is_gathered_before_an_index_is_a_value():
+def test_a_sum_of_two_is_no_product_nor_a_read_and_nothing_is_gathered_before_an_index_is_a_value():
     made, _ = without_chance(lines("product", "picked", "difference"), SUMS, {}, set(),
                              {"product": "mul", "picked": "gather", "difference": "sub"})  # fmt: skip
     named = {
         node: [one["name"] for one in made if node in one["nodes"]] for node in ("product", "picked", "difference")
     }
     everywhere = [f"tmp{number}" for number in range(6)]
-    assert named["product"] == [name for name in everywhere if name != "tmp4"]
+    assert named["product"] == ["tmp2", "tmp3"]
     assert named["picked"] == ["tmp5"]
-    assert named["difference"] == everywhere
+    assert named["difference"] == ["tmp2", "tmp3", "tmp4"]
+    made, _ = without_chance(lines("product"), SUMS, {}, {"product"}, {"product": "mul"})
+    assert [one["name"] for one in made if one["nodes"]] == [name for name in everywhere if name != "tmp4"]
