@@ -3,7 +3,7 @@
 from itertools import groupby
 from pathlib import Path
 
-from minikernel.ops.linear_cross_entropy.paths import WIDEST
+from minikernel.ops.linear_cross_entropy.paths import MOST_EXPONENTIALS, WIDEST
 from minilab.device import short_name
 from minilab.files import read_json
 
@@ -42,9 +42,16 @@ def loss_facts(record: Path) -> dict:
         "pass_ps": moved,
         "products": [{"width": width, "ps": 2 * width / rate * PICO} for width in (64, 256, 1024, 4096)],
         "measured": measured(record.parent / "27/loss.json"),
+        "date": timed_on(record.parent / "27/loss.json"),
         "widest": WIDEST,
+        "most_exponentials": MOST_EXPONENTIALS,
         "crossing": PASSES * moved / PICO * rate / 2,
     }
+
+
+def timed_on(path: Path) -> str:
+    """The day of a record, as a date; nothing where there is none."""
+    return read_json(path)["provenance"]["date"][:10] if path.exists() else ""
 
 
 def measured(path: Path) -> list[dict]:
