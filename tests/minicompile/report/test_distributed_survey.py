@@ -224,7 +224,7 @@ def test_why_a_pipeline_stays_below_its_bubble_follows_from_what_its_ranks_compu
     page = text(data)
     assert "Ranks compute nothing for 25% to 50% of it" in page
     assert "The bubble allows 1.60×" in page
-    assert "One stage (the last, with the LM head) computes 1.50 times as long as another, a factor of 0.83" in page
+    assert "One stage (the last, with the LM head) computes 1.50 times as long as another (× 0.83)" in page
     assert "The product is 1.33×; the difference is not explained" in page
     run["tokens_per_s"] = 1000 * 4 / 3
     assert "1.33×, the measured figure within the noise" in text(data)
