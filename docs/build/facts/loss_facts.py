@@ -3,7 +3,7 @@
 from itertools import groupby
 from pathlib import Path
 
-from minikernel.ops.linear_cross_entropy.paths import MOST_EXPONENTIALS, WIDEST
+from minikernel.ops.linear_cross_entropy.paths import WIDEST
 from minilab.device import short_name
 from minilab.files import read_json
 
@@ -44,7 +44,6 @@ def loss_facts(record: Path) -> dict:
         "measured": measured(record.parent / "27/loss.json"),
         "date": timed_on(record.parent / "27/loss.json"),
         "widest": WIDEST,
-        "most_exponentials": MOST_EXPONENTIALS,
         "crossing": PASSES * moved / PICO * rate / 2,
     }
 

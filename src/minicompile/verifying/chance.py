@@ -22,7 +22,9 @@ TEXTS = {
 # operations that a sum of two values is not, whatever the values
 NO_SUM = ("mul", "div", "pow", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh", "erf")
 SUM = re.compile(r"^\s*tmp\d+ [+-] tmp\d+;?\s*$")
-NO_READ = (*NO_SUM, "add", "sub", "neg")  # nor a read of memory that holds another
+# nor a value that is only passed on: read from memory that holds another, cast, given the block's shape
+NO_MOVE = (*NO_SUM, "add", "sub", "neg", "abs", "sign", "relu", "maximum", "minimum")
+MOVE = re.compile(r"^\s*(?:tl\.broadcast_to\(tmp\d+, [^()]*\)|\(?tmp\d+\)?\.to\([\w.]+\))\s*$")
 # operations that read where a value says, which a text shows up to their line
 AT_VALUES = ("gather", "index", "index_select", "embedding", "take")
 BY_VALUE = re.compile(r"load\w*\(\w+ \+ \(?[^,]*\btmp\d|ptr\d+\[[^\]]*\btmp")
@@ -64,7 +66,8 @@ def without_chance(
             operation = operations.get(node, "")
             if operation in NO_SUM and SUM.match(right):
                 return False
-            if operation in NO_READ and reads and node not in loaded and node not in before:
+            passed_on = reads or MOVE.match(right) is not None
+            if operation in NO_MOVE and passed_on and node not in loaded and node not in before:
                 return False
             if operation in AT_VALUES and node not in loaded and at < first_at_value and text:
                 return False
