@@ -19,12 +19,20 @@ TEXTS = {
     **dict.fromkeys(("logical_or", "bitwise_or", "any"), r"\||any\b|max|!=|reduce_all"),
     **dict.fromkeys(("logical_xor", "bitwise_xor"), r"\^|!="),
 }
+# and whatever the values
+NAMED = {
+    "abs": "abs|where|max", "sign": "sign|[<>]|where", "exp": "exp", "log": "log", "sqrt": "sqrt|pow",
+    "rsqrt": "sqrt|pow", "erf": "erf", "sin": "sin", "cos": "cos", "tanh": "tanh|exp", "maximum": "max|where",
+    "minimum": "min|where",
+}  # fmt: skip
 # operations that a sum of two values is not, whatever the values
 NO_SUM = ("mul", "div", "pow", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh", "erf")
 SUM = re.compile(r"^\s*tmp\d+ [+-] tmp\d+;?\s*$")
 # nor a value that is only passed on: read from memory that holds another, cast, given the block's shape
 NO_MOVE = (*NO_SUM, "add", "sub", "neg", "abs", "sign", "relu", "maximum", "minimum")
 MOVE = re.compile(r"^\s*(?:tl\.broadcast_to\(tmp\d+, [^()]*\)|\(?tmp\d+\)?\.to\([\w.]+\))\s*$")
+# by operation what the text of a kernel that computes it has: of sorted values, too, every sort has the values
+UNMISTAKABLE = dict.fromkeys(("sort", "argsort", "msort", "topk"), re.compile("sort|topk"))
 # operations that read where a value says, which a text shows up to their line
 AT_VALUES = ("gather", "index", "index_select", "embedding", "take")
 BY_VALUE = re.compile(r"load\w*\(\w+ \+ \(?[^,]*\btmp\d|ptr\d+\[[^\]]*\btmp")
@@ -35,6 +43,28 @@ NAMES = re.compile(r"\btmp(?:_acc)?\d+\b")
 def operation(target: object) -> str:
     """`any` of `aten.any.dims`."""
     return str(target).removeprefix("aten.").partition(".")[0]
+
+
+def shows(operation: str | None) -> bool:
+    """Whether what a kernel computes of an operation is on one of its lines."""
+    return operation in NO_MOVE or operation in UNMISTAKABLE
+
+
+def is_no_line_of(operation: str, right: str, reads: bool, up_to_index: bool, text: str) -> bool:
+    """Whether a line cannot be the one that computes an operation, whatever its values.
+
+    Args:
+        right: of the line, what is right of its equals sign.
+        reads: whether it reads memory.
+        up_to_index: whether no line before it reads where a value says.
+        text: the kernel's.
+    """
+    if operation in UNMISTAKABLE:
+        return UNMISTAKABLE[operation].search(text) is None
+    if operation in AT_VALUES:
+        return up_to_index
+    passed_on = operation in NO_MOVE and (reads or MOVE.match(right) is not None)
+    return passed_on or (operation in NAMED and re.search(NAMED[operation], right) is None)
 
 
 def without_chance(
@@ -57,21 +87,18 @@ def without_chance(
         _, _, right = texts[line["line"] - 1].partition("=") if 0 < line["line"] <= len(texts) else ("", "", "")
         before = {node for name in NAMES.findall(right) for node in by_name.get(name, ())}
         reads = READS.search(right) is not None
-
-        number = line["line"]
+        up_to_index = line["line"] < first_at_value
 
         def is_here(
-            node: str, right: str = right, before: set[str] = before, reads: bool = reads, at: int = number
+            node: str, right: str = right, before: set[str] = before, reads: bool = reads, up: bool = up_to_index
         ) -> bool:
             operation = operations.get(node, "")
+            known = node in before or (reads and node in loaded)
             if operation in NO_SUM and SUM.match(right):
                 return False
-            passed_on = reads or MOVE.match(right) is not None
-            if operation in NO_MOVE and passed_on and node not in loaded and node not in before:
+            if not known and text and node not in loaded and is_no_line_of(operation, right, reads, up, text):
                 return False
-            if operation in AT_VALUES and node not in loaded and at < first_at_value and text:
-                return False
-            if node not in few or few[node] not in TEXTS or node in before or (reads and node in loaded):
+            if known or few.get(node) not in TEXTS:
                 return True
             return re.search(TEXTS[few[node]], right) is not None
 

@@ -15,7 +15,7 @@ from torch import fx
 from minicompile.torch_private.known_values import outside_of_modes
 from minicompile.verifying import graphs, matching, user_kernels, wrappers
 from minicompile.verifying.blocks import Unable
-from minicompile.verifying.chance import TEXTS, operation, without_chance
+from minicompile.verifying.chance import TEXTS, operation, shows, without_chance
 from minicompile.verifying.cpp import Library
 from minicompile.verifying.matching import Candidates, Match
 from minicompile.verifying.ties import FORMAT, Buffer, Call, Line, Store, Ties, refused
@@ -500,7 +500,7 @@ class _Verification:
         calls: list[Call] = []
         holds: dict[str, list[str]] = {name: [name] for name in inputs}
         holds |= {name.replace(".", "_"): [name] for name in given}
-        self.operations = {part.within + node.name: operation(node.target) for part in parts for node in part.nodes}
+        self.operations = {part.within + node.name: _operation(node) for part in parts for node in part.nodes}
         few = (name for name, kinds in self.kinds.items() if kinds.few())
         self.few = {name: self.operations.get(name.partition("[")[0], "") for name in few}
         for name, found in self.handed.items():
@@ -568,8 +568,8 @@ class _Verification:
         alias = self.recorder.alias
         for name in call.reads:
             # what was written as parts, and is read as a whole, holds no part's values
-            whole = self.recorder.sizes[name] <= self.recorder.sizes.get(alias.get(name, ""), 0)
-            holds.setdefault(name, holds.get(alias.get(name, ""), []) if whole else [])
+            covers = self.recorder.sizes[name] <= self.recorder.sizes.get(alias.get(name, ""), 0)
+            holds.setdefault(name, holds.get(alias.get(name, ""), []) if covers else [])
         loaded = {node for name in call.reads for node in (*holds[name], *holds.get(alias.get(name, ""), []))}
         seen |= loaded
 
@@ -605,7 +605,8 @@ class _Verification:
         for name, one in found.stores.items() if found.refused is None else ():
             nodes, part = self._settled(one, runs, order, own)
             if text and kind == "kernel":
-                nodes = [node for node in nodes if self.few.get(node) not in TEXTS or node in shown or node in loaded]
+                unseen = {one for one in nodes if self.few.get(one) in TEXTS or shows(self.operations.get(one))}
+                nodes = [node for node in nodes if node not in unseen or node in shown or node in loaded]
             if nodes and part in WHOLE:  # what has fewer elements is spread, and no more than in it
                 same = [node for node in nodes if self.points[node] == one.elements // one.runs]
                 nodes, part = (same, part) if same else (nodes, "repeated")
@@ -698,6 +699,12 @@ class Kinds:
             return True
         told = self.wide and any(math.fmod(value, 1 / 16) for value in self.counts if math.isfinite(value))
         return not told and sum(self.counts.values()) - max(self.counts.values()) < RARE
+
+
+def _operation(node: fx.Node) -> str:
+    """Of a node; of one of several results, what made them."""
+    makes = node.all_input_nodes[0] if getattr(node.target, "__name__", "") == "getitem" else node
+    return operation(makes.target)
 
 
 def _whole_numbers(known: dict[str, Any]) -> dict[str, Any]:

@@ -35,6 +35,10 @@ class Memory:
 
     __bool__ = __int__ = __float__ = __index__ = item  # type: ignore[assignment]
 
+    def may_meet(self, other: "Memory") -> bool:
+        """Whether both may hold the same place: not if they are parts of one size that begin elsewhere in a buffer."""
+        return self.allocation == other.allocation and (self.offset == other.offset or self.size != other.size)
+
     @property
     def bytes(self) -> int | None:
         """How many it has itself."""

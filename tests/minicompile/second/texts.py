@@ -328,9 +328,9 @@ class GraphTexts:
         return [one for pointer in kernel.stored if (one := given.get(pointer)) is not None]
 
     def maker(self, place: Memory, line: int) -> Called | None:
-        """The last call before a line that writes to an allocation."""
+        """The last call before a line that writes to a memory, or to all of its allocation."""
         calls = [one for one in self.ran.calls if one.line < line] if self.ran else []
-        made = [one for one in calls if any(each.allocation == place.allocation for each in self.written(one))]
+        made = [one for one in calls if any(map(place.may_meet, self.written(one)))]
         return made[-1] if made else None
 
     @cached_property

@@ -74,3 +74,18 @@ def test_a_sum_of_two_is_no_product_nor_a_read_and_nothing_is_gathered_before_an
     assert named["difference"] == ["tmp2", "tmp3", "tmp4"]
     made, _ = without_chance(lines("product"), SUMS, {}, {"product"}, {"product": "mul"})
     assert [one["name"] for one in made if one["nodes"]] == [name for name in everywhere if name != "tmp4"]
+
+
+SORTED = """def kernel(in_ptr0, in_ptr1):
+    tmp0 = tl.load(in_ptr0 + (x0), xmask)
+    tmp1, tmp2 = triton_helpers.sort_with_index(tmp0, x1, None, 1)
+    tmp3 = tl_math.abs(tmp1)
+    tmp4 = tmp3.to(tl.float32)"""
+
+
+def test_a_function_is_where_its_name_is_and_a_sort_in_a_kernel_that_sorts():
+    operations = {"sorted": "sort", "absolute": "abs"}
+    for text, where in ((SORTED, [2, 3, 4, 5]), (SORTED.replace("sort_with", "some_with"), [])):
+        made, _ = without_chance(lines("sorted", "absolute")[:4], text, {}, set(), operations)
+        named = {node: [one["line"] for one in made if node in one["nodes"]] for node in operations}
+        assert named == {"absolute": [4], "sorted": where}

@@ -15,6 +15,8 @@ MOST = 10  # steps that are told
 DEFINITION = re.compile(r"^\s*def ")
 COPY, INTO_A_RESULT = "aten.copy_.default", "copy_into_a_result"
 WITHOUT_POSITION = {"aten.max.default": "amax", "aten.min.default": "amin"}
+BOTH = {"aten.max.dim": "amax", "aten.min.dim": "amin"}  # whose position a kernel may leave to another
+POSITION = re.compile(r"arg_?(?:max|min)|with_index|IndexValue")
 WITHOUT_CODE = ("view", "folded")  # fates of nodes through which a kernel sees what it computes with
 PREPARATIONS = ("load", "load_seed", "constant", "index_expr")  # of what an operation computes with
 AXES = re.compile(r"= torch\.ops\.[\w.]+\(\w+, (?:\[(?P<list>-?\d+(?:, -?\d+)*)\]|(?P<one>-?\d+))[,)]")
@@ -36,6 +38,8 @@ def _named(view: KernelView, node: Node) -> str:
     """An operation's name in the words: a maximum without its position has another than one with it."""
     if node["target"] in WITHOUT_POSITION:
         return WITHOUT_POSITION[node["target"]]
+    if node["target"] in BOTH and not any(POSITION.search(text) for _, text in view.lines):
+        return BOTH[node["target"]]
     if node["target"] == COPY and not _into_input(view, node):
         return INTO_A_RESULT
     return operation_of(node)

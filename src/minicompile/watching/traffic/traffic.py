@@ -119,7 +119,7 @@ def of_calls(graphs: list[Any], calls: list[dict], definitions: list[Any]) -> li
         counted = count(
             [replace(access, buffer=name_of[access.buffer]) for access in touched],
             lambda name: graph.get_dtype(buffer_of[name]).itemsize,
-            lambda name: len(range(*_extent(buffer_of[name], graph, size_of))),
+            lambda name: _reach(_layout(buffer_of[name], graph), size_of),
         )
         viewed = [_viewed(name, graph.name_to_buffer) for name in buffer_of]
         return counted if len(set(viewed)) == len(viewed) else replace(counted, exact=False)
@@ -142,14 +142,22 @@ def _in_vectors(body: Any, loops: list[VectorLoop], graph: Any, hint: Callable[[
 
 def _extent(buffer: str, graph: Any, hint: Callable[[Any], int]) -> tuple[int, int]:
     """Where the memory begins and ends that holds a buffer, in elements from the buffer's own first one."""
-    layout = graph.get_buffer(buffer).get_layout()
-    layout = layout.real_layout() if hasattr(layout, "real_layout") else layout
+    layout = _layout(buffer, graph)
     if view := getattr(layout, "view", None):  # in another buffer's memory
         first, end = _extent(view.get_name(), graph, hint)
         offset = hint(view.get_layout().offset)
         return first - offset, end - offset
-    steps = zip(layout.size, layout.stride, strict=True)
-    return 0, 1 + sum((hint(size) - 1) * hint(step) for size, step in steps)
+    return 0, _reach(layout, hint)
+
+
+def _layout(buffer: str, graph: Any) -> Any:
+    layout = graph.get_buffer(buffer).get_layout()
+    return layout.real_layout() if hasattr(layout, "real_layout") else layout
+
+
+def _reach(layout: Any, hint: Callable[[Any], int]) -> int:
+    """How many elements there are from a buffer's own first one to its own last, in whatever memory it is."""
+    return 1 + sum((hint(size) - 1) * hint(step) for size, step in zip(layout.size, layout.stride, strict=True))
 
 
 def _memory(buffer: str, real: dict[str, str], shared: dict[str, str]) -> str:
