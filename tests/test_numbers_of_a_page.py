@@ -286,7 +286,7 @@ def upside_down(compute: Callable, field: str) -> Callable:
         ("25/DISTRIBUTED", survey, "pipeline", "longest"),
         ("25/DISTRIBUTED", survey, "pipeline", "bound"),
         ("25/DISTRIBUTED/4", survey, "factors", "product"),
-        ("25/DISTRIBUTED/4", survey, "_side", "times"),
+        ("25/DISTRIBUTED/4", survey, "_side", "holds"),
     ],
 )
 def test_a_ratio_that_is_computed_upside_down_is_found(name, module, function, field, monkeypatch):

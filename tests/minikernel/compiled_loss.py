@@ -68,3 +68,25 @@ def compile_times(gradient: str) -> dict[str, Any]:
     types = {"product": "*bf16", "gradient": POINTERS[gradient], "factor": "*fp32", "size": "i32", "BLOCK": "constexpr"}
     constants = {"BLOCK": rows.MULTIPLIED}
     return resources("the multiplying kernel", rows_kernel.times_kernel, types, constants, {"num_warps": 8})
+
+
+def compile_exponentials(features: int, bias: bool) -> dict[str, dict[str, Any]]:
+    """Compile the kernels of `exponentials` as they are launched on bfloat16, by name."""
+    from minikernel.ops.linear_cross_entropy import exponentials
+    from minikernel.ops.linear_cross_entropy.options import Wanted
+
+    launches = exponentials.launches_of(
+        features, 2, bias, True, True, Wanted(True, True, bias), exponentials.TILES
+    )._asdict()
+    found = {}
+    for name, launch in launches.items():
+        function = launch.kernel
+        constants = {one: launch.options[one] for one in function.arg_names if one in launch.options}
+        options = {one: value for one, value in launch.options.items() if one not in constants}
+        types = {one: _type(one, "*bf16") for one in function.arg_names} | dict.fromkeys(constants, "constexpr")
+        more = {"order": "*i64", "ordered": "*i32", "exponentials": "*bf16", "scaled": "*bf16"}
+        more |= dict.fromkeys(("weights", "far", "sums", "tops", "core", "dweight", "dbias", "upstream"), "*fp32")
+        types |= {one: kind for one, kind in more.items() if one in types}
+        dividing = tuple(one for one in ("features", "stride") if one in types and features % 16 == 0)
+        found[name] = resources(f"{name} of {features} features", function, types, constants, options, dividing)
+    return found

@@ -5,10 +5,10 @@ import torch.nn.functional as F
 
 
 def exact(h, weight, target, upstream=None, *, bias=None, class_weight=None, reduction="mean", ignore_index=-100,
-          label_smoothing=0.0, z_loss=0.0, softcap=None):  # fmt: skip
-    """(loss, dh, dweight[, dbias]) in float64."""
+          label_smoothing=0.0, z_loss=0.0, softcap=None, by_logits=False):  # fmt: skip
+    """(loss, dh, dweight[, dbias][, by_logits: dlogits]) in float64."""
     factors = [t.detach().cpu().double().requires_grad_() for t in (h, weight, bias) if t is not None]
-    logits = F.linear(*factors)
+    logits = products = F.linear(*factors)
     if softcap:
         logits = softcap * torch.tanh(logits / softcap)
     target = target.cpu().long()
@@ -23,7 +23,7 @@ def exact(h, weight, target, upstream=None, *, bias=None, class_weight=None, red
         added = {"none": squares, "sum": squares.sum(), "mean": squares.sum() / count.sum()}[reduction]
         loss = loss + z_loss * added
     upstream = torch.ones_like(loss) if upstream is None else upstream.cpu().double()
-    return [loss.detach(), *torch.autograd.grad(loss, factors, upstream)]
+    return [loss.detach(), *torch.autograd.grad(loss, [*factors, *[products] * by_logits], upstream)]
 
 
 def found(function, h, weight, target, upstream=None, *, bias=None, **more):

@@ -42,9 +42,15 @@ def loss_facts(record: Path) -> dict:
         "pass_ps": moved,
         "products": [{"width": width, "ps": 2 * width / rate * PICO} for width in (64, 256, 1024, 4096)],
         "measured": measured(record.parent / "27/loss.json"),
+        "date": timed_on(record.parent / "27/loss.json"),
         "widest": WIDEST,
         "crossing": PASSES * moved / PICO * rate / 2,
     }
+
+
+def timed_on(path: Path) -> str:
+    """The day of a record, as a date; nothing where there is none."""
+    return read_json(path)["provenance"]["date"][:10] if path.exists() else ""
 
 
 def measured(path: Path) -> list[dict]:

@@ -136,8 +136,8 @@ def grown(groups: list[Group], head: Group) -> list[dict]:
     """Set each pattern on the headline's fewest ranks beside the same on its most, where these differ.
 
     Returns:
-        Rows of a `pattern` and, each for the `fewest` and the `most`, `ranks`, `times` one process's speed, and the
-        bytes that the rank which has most of them `holds` and `sends`.
+        Rows of a `pattern` and, each for the `fewest` and the `most`, `ranks` and the bytes that the rank which has
+        most of them `holds` and `sends`.
     """
     alike = [group for group in groups if group.artefact is head.artefact and group.dtype == head.dtype]
     if (most := alike[-1]).ranks == head.ranks:
@@ -151,8 +151,7 @@ def grown(groups: list[Group], head: Group) -> list[dict]:
 
 def _side(group: Group, pattern: str) -> dict:
     run = group.runs[pattern]
-    sizes = {"holds": max(run["peak_memory_bytes"]), "sends": max(run["sent_bytes"])}
-    return {"ranks": group.ranks, "times": group.times(pattern), **sizes}
+    return {"ranks": group.ranks, "holds": max(run["peak_memory_bytes"]), "sends": max(run["sent_bytes"])}
 
 
 def mesh(text: Translations, groups: list[Group], artefact: dict) -> dict | None:
@@ -167,22 +166,25 @@ def schedules(groups: list[Group], artefact: dict) -> list[dict]:
     """Set what each schedule's bubble allows beside what was measured.
 
     Returns:
-        For each number of a device's ranks and each schedule `ranks`, `name` in torch, the `bound`, and by dtype the
+        For each schedule its `name` in torch and `on` each number of a device's ranks the `bound`, and by dtype the
         speed-up `measured` and the `product` of the `factors`, where it was.
     """
     mine = [group for group in groups if group.artefact is artefact]
     return [
         {
-            "ranks": ranks,
             "name": SCHEDULES[pattern],
-            "bound": bubble_bound(pattern, ranks, artefact["microbatches"]),
-            "measured": {
-                group.dtype: {"times": group.times(pattern), "product": factors(group, pattern)["product"]}
-                for group in mine
-                if group.ranks == ranks and pattern in group.runs
+            "on": {
+                ranks: {
+                    "bound": bubble_bound(pattern, ranks, artefact["microbatches"]),
+                    "measured": {
+                        group.dtype: {"times": group.times(pattern), "product": factors(group, pattern)["product"]}
+                        for group in mine
+                        if group.ranks == ranks and pattern in group.runs
+                    },
+                }
+                for ranks in sorted({group.ranks for group in mine})
             },
         }
-        for ranks in sorted({group.ranks for group in mine})
         for pattern in PIPELINES
     ]
 

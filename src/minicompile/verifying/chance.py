@@ -1,4 +1,9 @@
-"""Nodes of so few kinds of values that any line may have them: a line is one where its text can be that operation."""
+"""Nodes that a line may have the values of by chance: it is one where its text can be that operation.
+
+Of few kinds of values any line may have them. Of many it may where numbers are alike for the model's own reasons: less
+a mean that is 0 already; of two samples, whose square deviations are one; at an index that is always the first; read,
+though the graph computes it as well.
+"""
 
 import re
 from collections.abc import Collection, Iterable
@@ -14,6 +19,15 @@ TEXTS = {
     **dict.fromkeys(("logical_or", "bitwise_or", "any"), r"\||any\b|max|!=|reduce_all"),
     **dict.fromkeys(("logical_xor", "bitwise_xor"), r"\^|!="),
 }
+# operations that a sum of two values is not, whatever the values
+NO_SUM = ("mul", "div", "pow", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh", "erf")
+SUM = re.compile(r"^\s*tmp\d+ [+-] tmp\d+;?\s*$")
+# nor a value that is only passed on: read from memory that holds another, cast, given the block's shape
+NO_MOVE = (*NO_SUM, "add", "sub", "neg", "abs", "sign", "relu", "maximum", "minimum")
+MOVE = re.compile(r"^\s*(?:tl\.broadcast_to\(tmp\d+, [^()]*\)|\(?tmp\d+\)?\.to\([\w.]+\))\s*$")
+# operations that read where a value says, which a text shows up to their line
+AT_VALUES = ("gather", "index", "index_select", "embedding", "take")
+BY_VALUE = re.compile(r"load\w*\(\w+ \+ \(?[^,]*\btmp\d|ptr\d+\[[^\]]*\btmp")
 READS = re.compile(r"tl\.load|ptr\d+ \+|ptr\d+\[|loadu?\(")
 NAMES = re.compile(r"\btmp(?:_acc)?\d+\b")
 
@@ -24,7 +38,7 @@ def operation(target: object) -> str:
 
 
 def without_chance(
-    lines: Iterable[Line], text: str, few: dict[str, str], loaded: Collection[str]
+    lines: Iterable[Line], text: str, few: dict[str, str], loaded: Collection[str], operations: dict[str, str]
 ) -> tuple[list[Line], set[str]]:
     """The lines without nodes that they have the values of by chance; and the nodes that some line is.
 
@@ -33,16 +47,30 @@ def without_chance(
         text: the kernel's.
         few: by node of few kinds of values its operation.
         loaded: nodes that the kernel reads.
+        operations: by node its operation.
     """
     made, shown = list[Line](), set[str]()
     by_name: dict[str, set[str]] = {}
     texts = text.split("\n")
+    first_at_value = next((number for number, one in enumerate(texts, 1) if BY_VALUE.search(one)), len(texts) + 1)
     for line in lines:
         _, _, right = texts[line["line"] - 1].partition("=") if 0 < line["line"] <= len(texts) else ("", "", "")
         before = {node for name in NAMES.findall(right) for node in by_name.get(name, ())}
         reads = READS.search(right) is not None
 
-        def is_here(node: str, right: str = right, before: set[str] = before, reads: bool = reads) -> bool:
+        number = line["line"]
+
+        def is_here(
+            node: str, right: str = right, before: set[str] = before, reads: bool = reads, at: int = number
+        ) -> bool:
+            operation = operations.get(node, "")
+            if operation in NO_SUM and SUM.match(right):
+                return False
+            passed_on = reads or MOVE.match(right) is not None
+            if operation in NO_MOVE and passed_on and node not in loaded and node not in before:
+                return False
+            if operation in AT_VALUES and node not in loaded and at < first_at_value and text:
+                return False
             if node not in few or few[node] not in TEXTS or node in before or (reads and node in loaded):
                 return True
             return re.search(TEXTS[few[node]], right) is not None

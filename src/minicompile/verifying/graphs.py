@@ -43,11 +43,11 @@ def _graph_on_cpu(module: fx.GraphModule) -> fx.GraphModule:
 
 
 def here(value: Any) -> Any:
-    """A constant of a graph with its values, where it is on a GPU that is not here."""
+    """A constant of a graph with its values, on the CPU, wherever the graph has it."""
     found = getattr(value, "values_here", value)
     if type(found) is owner("fake_tensor").FakeTensor:
         raise Unable("constant")
-    return found
+    return found.cpu() if isinstance(found, torch.Tensor) else found
 
 
 class Values(fx.Interpreter):

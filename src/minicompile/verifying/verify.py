@@ -169,6 +169,7 @@ class _Verification:
         self.layouts: graphs.Layouts | None = None
         self.recorder: Recorder | None = None
         self.kinds: dict[str, Kinds] = {}
+        self.operations: dict[str, str] = {}  # by node
         self.few: dict[str, str] = {}  # by node of so few kinds of values that another may have them its operation
         self.points: dict[str, int] = {}  # elements of a node, in the last run
         self._unit = 2.0**-23  # of the last place, within which equal values may differ
@@ -499,9 +500,9 @@ class _Verification:
         calls: list[Call] = []
         holds: dict[str, list[str]] = {name: [name] for name in inputs}
         holds |= {name.replace(".", "_"): [name] for name in given}
-        operations = {part.within + node.name: operation(node.target) for part in parts for node in part.nodes}
+        self.operations = {part.within + node.name: operation(node.target) for part in parts for node in part.nodes}
         few = (name for name, kinds in self.kinds.items() if kinds.few())
-        self.few = {name: operations.get(name.partition("[")[0], "") for name in few}
+        self.few = {name: self.operations.get(name.partition("[")[0], "") for name in few}
         for name, found in self.handed.items():
             nodes_in, part = self._settled(found.stores[name], found.runs, order, "")
             holds[name] = [node for node in nodes_in if self.few.get(node) not in TEXTS] if part is None else []
@@ -566,8 +567,10 @@ class _Verification:
         assert self.recorder is not None
         alias = self.recorder.alias
         for name in call.reads:
-            holds.setdefault(name, holds.get(alias.get(name, ""), []))
-        loaded = {node for name in call.reads for node in holds[name]}
+            # what was written as parts, and is read as a whole, holds no part's values
+            whole = self.recorder.sizes[name] <= self.recorder.sizes.get(alias.get(name, ""), 0)
+            holds.setdefault(name, holds.get(alias.get(name, ""), []) if whole else [])
+        loaded = {node for name in call.reads for node in (*holds[name], *holds.get(alias.get(name, ""), []))}
         seen |= loaded
 
         def first_of(nodes: list[str], place: str) -> bool:
@@ -589,7 +592,7 @@ class _Verification:
                 nodes, part = [], "accumulated"
             tied.append(Line(line=line, name=name, nodes=nodes, part=part, elements=one.elements, first=False))
         text = call.ran.text if call.ran is not None else ""
-        tied, shown = without_chance(tied, text, self.few, loaded)
+        tied, shown = without_chance(tied, text, self.few, loaded, self.operations)
         for entry in tied:
             whole = entry["nodes"] if entry["part"] in WHOLE else []
             lines.append(Line(**{**entry, "first": first_of(whole, "line")}))

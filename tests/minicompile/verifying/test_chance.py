@@ -15,11 +15,11 @@ FEW = {"ge": "ge", "and": "bitwise_and", "not": "logical_not", "read": "any", "s
 
 def lines(*nodes: str) -> list[Line]:
     return [Line(line=number, name=f"tmp{number - 2}", nodes=[*nodes], part=None, elements=1, first=False)
-            for number in range(2, 8)]  # fmt: skip
+            for number in range(2, 9)]  # fmt: skip
 
 
 def tied(*wanted: str) -> dict[str, list[str]]:
-    made, shown = without_chance(lines(*wanted), TEXT, FEW, {"read"})
+    made, shown = without_chance(lines(*wanted), TEXT, FEW, {"read"}, {})
     assert shown == {node for line in made for node in line["nodes"]}
     return {node: [line["name"] for line in made if node in line["nodes"]] for node in wanted}
 
@@ -34,19 +34,43 @@ def test_a_conjunction_is_where_two_are_joined():
 
 def test_what_is_read_is_where_it_is_loaded():
     assert tied("read") == {"read": [f"tmp{number}" for number in range(6)]}
-    assert without_chance(lines("unread"), TEXT, {"unread": "any"}, {"read"})[1] == set()
+    assert without_chance(lines("unread"), TEXT, {"unread": "any"}, {"read"}, {})[1] == set()
 
 
 def test_of_other_operations_and_of_what_tells_apart_nothing_is_asked():
-    assert tied("sign", "mul") == {node: [f"tmp{number}" for number in range(6)] for node in ("sign", "mul")}
+    assert tied("sign", "mul") == {node: [f"tmp{number}" for number in range(7)] for node in ("sign", "mul")}
 
 
 def test_a_line_that_is_no_node_is_no_part_of_one():
     (line,) = without_chance([Line(line=7, name="tmp5", nodes=["and"], part="slice", elements=1, first=True)],
-                             TEXT, FEW, set())[0]  # fmt: skip
+                             TEXT, FEW, set(), {})[0]  # fmt: skip
     assert (line["nodes"], line["part"]) == ([], None)
 
 
 def test_operations_by_the_names_of_targets():
     assert operation("aten.any.dims") == "any"
     assert operation("prims.iota.default") == "prims"
+
+
+SUMS = """def kernel(in_ptr0, in_ptr1):
+    tmp0 = tl.load(in_ptr0 + (x0), xmask)
+    tmp1 = tl.load(in_ptr1 + (2*x0), xmask)
+    tmp2 = tmp0 * tmp1
+    tmp3 = tl.broadcast_to(tmp2, [XBLOCK, R0_BLOCK])
+    tmp4 = tmp3 - tmp1
+    tmp5 = tl.load(in_ptr1 + (tmp0 + 4*x0), xmask)
+    tmp6 = tmp5.to(tl.float32)"""
+
+
+def test_a_sum_of_two_is_no_product_nor_a_read_and_nothing_is_gathered_before_an_index_is_a_value():
+    made, _ = without_chance(lines("product", "picked", "difference"), SUMS, {}, set(),
+                             {"product": "mul", "picked": "gather", "difference": "sub"})  # fmt: skip
+    named = {
+        node: [one["name"] for one in made if node in one["nodes"]] for node in ("product", "picked", "difference")
+    }
+    everywhere = [f"tmp{number}" for number in range(7)]
+    assert named["product"] == ["tmp2", "tmp3"]
+    assert named["picked"] == ["tmp5", "tmp6"]
+    assert named["difference"] == ["tmp2", "tmp3", "tmp4"]
+    made, _ = without_chance(lines("product"), SUMS, {}, {"product"}, {"product": "mul"})
+    assert [one["name"] for one in made if one["nodes"]] == [name for name in everywhere if name != "tmp4"]

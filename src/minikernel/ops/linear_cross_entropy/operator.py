@@ -47,11 +47,11 @@ def forward(inputs: Inputs, options: Options, wanted: Wanted) -> Tensors:
     # A factor for each token cannot be taken out of a sum over tokens: then nothing is made before it is known.
     early = wanted if options.reduction != "none" else Wanted()
     # where a gradient is rounded to 16 bits by its product, it is scaled before
-    before = mean_scale(target, class_weight, options) if path == "rows" and options.reduction == "mean" else None
+    before = mean_scale(target, class_weight, options) if path in paths.WIDE and options.reduction == "mean" else None
     upstream = None if before is None else before.expand(h.shape[0])
     result = run_of(path)(inputs, options, early, upstream)
     loss, scale = reduced(result.losses, result.weights, options.reduction)
-    if path == "rows":
+    if path in paths.WIDE:
         # they are rounded, as far as they are not, when all that they are multiplied by is known
         made = [nothing(h) if g is None else g for g in result[2:]]
     else:
@@ -62,6 +62,10 @@ def forward(inputs: Inputs, options: Options, wanted: Wanted) -> Tensors:
 
 def run_of(path: str) -> Callable[..., chunked.Result]:
     """What computes chunk after chunk."""
+    if path == "exponentials":
+        from minikernel.ops.linear_cross_entropy import exponentials
+
+        return exponentials.run
     if path == "rows":
         from minikernel.ops.linear_cross_entropy import rows
 
@@ -120,7 +124,7 @@ def backward(
     if all(not asked or g.numel() for asked, g in zip(wanted, made, strict=True)) and options.reduction != "none":
         # a new tensor each time: a graph that is kept is gone through again
         product = times
-        if paths.choose(h, options).name == "rows":
+        if paths.choose(h, options).name in paths.WIDE:
             from minikernel.ops.linear_cross_entropy import rows
 
             product = rows.times
@@ -203,10 +207,12 @@ def fake_forward(
         return loss, scale, rows_known, dh, h.new_empty(0), h.new_empty(0)
     early = reduction != "none"
     dtypes = [None if like is None else kept_dtype(like.dtype) for like in (h, weight, bias)]
-    if paths.choose(h, options).name == "rows":
+    path = paths.choose(h, options).name
+    if path in paths.WIDE:
         from minikernel.ops.linear_cross_entropy import rows
 
-        dtypes = [h.dtype, rows.weight_dtype(tokens, *weight.shape, h.dtype), dtype]
+        of_weight = rows.weight_dtype(tokens, *weight.shape, h.dtype) if path == "rows" else dtype
+        dtypes = [h.dtype, of_weight, dtype]
     made = [
         like.new_empty(like.shape, dtype=kind) if asked and early and like is not None else h.new_empty(0)
         for asked, like, kind in zip((want_h, want_weight, want_bias), (h, weight, bias), dtypes, strict=True)

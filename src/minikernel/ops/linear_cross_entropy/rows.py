@@ -131,6 +131,8 @@ def run(
                 add_product(dweight, dlogits.T, chunk)
         if dbias is not None:
             dbias += dlogits[:, :classes].sum(0, dtype=torch.float32)
+    if wanted.weight and dweight is None:  # there is no token
+        dweight = torch.zeros_like(weight)
     return Result(losses, weights, dh, None if dweight is None else dweight[:classes], dbias)
 
 

@@ -1,7 +1,7 @@
 """The inputs on which losses are compared, each for a way in which one has been wrong in public.
 
-A case is a code; pages word it. Those of usual width are tried at a larger one as well: who keeps logits on the chip at
-one may write them to memory at the other. None of them is known to crash anything: targets are in range, sizes are
+A case is a code; pages word it. Those of usual width are tried at larger ones as well: who keeps logits on the chip at
+one may write them to memory at another. None of them is known to crash anything: targets are in range, sizes are
 positive.
 """
 
@@ -20,7 +20,7 @@ BF16, F32, F16 = "bfloat16", "float32", "float16"
 OFFSET = 96.0
 SURE = 14.0  # the logit of a target that is nearly certain
 CAP, STEEP = 10.0, 8.0
-USUAL, WIDER = 64, 256  # features
+USUAL, WIDER, WIDEST = 64, 256, 1536  # features
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,11 @@ CASES = (
 
 
 def cases(device: str) -> Iterable[Case]:
-    """Those that a device runs: all of them, then those of usual width once more, with more features."""
+    """Those that a device runs: all of them, then those of usual width with more features, and in 16 bits with most."""
     able = [case for case in CASES if not case.gpu_only or torch.device(device).type == "cuda"]
-    return (*able, *(replace(case, d=WIDER) for case in able if case.d == USUAL and not case.gpu_only))
+    usual = [case for case in able if case.d == USUAL and not case.gpu_only]
+    widest = [replace(case, d=WIDEST, dtypes=(BF16,)) for case in usual if BF16 in case.dtypes]
+    return (*able, *(replace(case, d=WIDER) for case in usual), *widest)
 
 
 @dataclass

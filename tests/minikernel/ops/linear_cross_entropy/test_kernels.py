@@ -9,10 +9,10 @@ from forks import forks
 
 pytest.importorskip("triton")
 
-from compiled_loss import compile_recomputed, compile_rows, compile_times
+from compiled_loss import compile_exponentials, compile_recomputed, compile_rows, compile_times
 
 from minikernel import linear_cross_entropy
-from minikernel.ops.linear_cross_entropy import paths, recomputed, rows
+from minikernel.ops.linear_cross_entropy import exponentials, paths, recomputed, rows
 from minikernel.ops.linear_cross_entropy.options import Options
 from minikernel.proof.loss.cases import Case, made
 from minikernel.proof.loss.correctness import worst
@@ -97,6 +97,44 @@ def test_rows_interpreted_agrees_with_float64_in_every_option_it_takes(tmp_path)
         assert max(errors(results, expected(one))) < 2e-6, one["options"]
 
 
+def test_exponentials_interpreted_agree_with_float64_in_every_option_they_take(tmp_path):
+    options = ({}, {"reduction": "none"}, {"reduction": "sum", "z_loss": 0.1}, {"z_loss": 0.02, "ignore_index": 5})
+    shapes = (40, 24, 410), (150, 70, 129)
+    cases = [case("exponentials", s, torch.float32, o, v) for s in shapes for o in options for v in (False, True)]
+    for one, results in zip(cases, interpret(cases, tmp_path), strict=True):
+        assert max(errors(results, expected(one))) < 2e-6, one["options"]
+
+
+def test_exponentials_interpreted_keep_offsets_masks_ignored_rows_and_one_class_for_all(tmp_path):
+    offset = case("exponentials", (60, 24, 90), torch.float32, {}, True)
+    # whole numbers: nothing is rounded before the loss, which an offset then costs no digit
+    offset |= {name: offset[name].round() for name in ("h", "weight")}
+    offset["bias"][:] = 2.0**14
+    masked = case("exponentials", (40, 16, 300), torch.float32, {"reduction": "sum"}, True)
+    masked["bias"][:7] = -torch.inf
+    one_class = case("exponentials", (300, 16, 50), torch.float32, {"reduction": "sum"}, True)
+    one_class["target"][:] = masked["target"][:] = 8
+    infinite = case("exponentials", (300, 16, 50), torch.float32, {}, False)
+    infinite["h"][1] = torch.inf  # whose token is ignored
+    nothing = case("exponentials", (9, 16, 30), torch.float32, {}, True)
+    nothing["target"][:] = -100
+    *results, none = interpret([offset, masked, one_class, infinite, nothing], tmp_path)
+    infinite["h"][1] = 0
+    for one, result in zip((offset, masked, one_class, infinite), results, strict=True):
+        assert max(errors(result, expected(one))) < 2e-6
+    assert none[0].isnan()
+    assert not any(gradient.any() for gradient in none[1:])
+
+
+def test_interpreted_no_token_has_no_loss_and_gradients_of_zero(tmp_path):
+    cases = [case(path, (1, 16, 30), torch.float32, {"reduction": "sum"}, True) for path in (*paths.WIDE, "recomputed")]
+    for one in cases:
+        one |= {name: one[name][:0] for name in ("h", "target")}
+    for loss, *gradients in interpret(cases, tmp_path):
+        assert loss == 0
+        assert [(g.shape, bool(g.any())) for g in gradients] == [((0, 16), False), ((30, 16), False), ((30,), False)]
+
+
 @pytest.mark.parametrize("logits", ["plain", "offset", "sure", "least"])
 def test_rows_interpreted_has_the_error_that_16_bits_must_have_and_no_more(tmp_path, logits):
     # of float16, for the interpreter cuts bfloat16 off; with logits in 16 bits all but "sure" are wrong, 1.4 to 2 times
@@ -109,11 +147,16 @@ def test_rows_interpreted_has_the_error_that_16_bits_must_have_and_no_more(tmp_p
     assert found["verdict"] == "right", found
 
 
-@pytest.mark.parametrize(("path", "dtype", "allowed"), [("recomputed", "float16", 2**-10), ("rows", "float32", 2e-6)])
-def test_interpreted_the_highest_logit_is_looked_for_where_the_targets_is_too_far_below(tmp_path, path, dtype, allowed):
+@pytest.mark.parametrize(
+    ("path", "classes", "dtype", "allowed"),
+    [("recomputed", 40, "float16", 2**-10), ("rows", 40, "float32", 2e-6), ("exponentials", 300, "float32", 2e-6)],
+)
+def test_interpreted_the_highest_logit_is_looked_for_where_the_targets_is_too_far_below(
+    tmp_path, path, classes, dtype, allowed
+):
     # the target's logit is taken off first; in two rows of three here the highest is 196 above, and e^196 is infinite
-    far = case(path, (24, 16, 40), getattr(torch, dtype), {"reduction": "sum"}, False)
-    far |= {"h": torch.eye(16).repeat(2, 1)[:24].to(far["h"]) * 14, "weight": torch.eye(40, 16).to(far["h"]) * 14}
+    far = case(path, (24, 16, classes), getattr(torch, dtype), {"reduction": "sum"}, False)
+    far |= {"h": torch.eye(16).repeat(2, 1)[:24].to(far["h"]) * 14, "weight": torch.eye(classes, 16).to(far["h"]) * 14}
     far["target"] = torch.where(torch.arange(24) % 3 == 0, torch.arange(24) % 16, 39)
     right = expected(far)
     (results,) = interpret([far], tmp_path)
@@ -169,15 +212,26 @@ def test_rows_compiles_for_sm_90_without_a_spill():
     assert all(compile_times(dtype)["stack_bytes"] == 0 for dtype in ("float32", "bfloat16"))
 
 
+@pytest.mark.parametrize(("features", "bias"), [(256, False), (528, True), (1008, False)])
+def test_exponentials_compile_for_sm_90_without_a_spill_twice_on_a_multiprocessor(features, bias):
+    found = compile_exponentials(features, bias)
+    assert {name: one["stack_bytes"] for name, one in found.items()} == dict.fromkeys(found, 0)
+    large, threads = found["exponentials"], 32 * exponentials.TILES.warps
+    assert 2 * large["shared_bytes"] <= 232_448
+    assert 2 * threads * large["registers"] <= 65_536
+
+
 @pytest.mark.parametrize(
     ("features", "dtype", "options", "path", "says"),
     [
         (64, torch.bfloat16, {}, "recomputed", "64 features, at most 128"),
-        (256, torch.bfloat16, {}, "rows", "256 features, more than 128"),
+        (256, torch.bfloat16, {}, "exponentials", "256 features, more than 128"),
+        (256, torch.bfloat16, {"label_smoothing": 0.1}, "rows", "label smoothing"),
         (256, torch.bfloat16, {"softcap": 3.0}, "recomputed", "256 features, at most 256"),
         (256, torch.float16, {}, "recomputed", "256 features, at most 256"),
         (129, torch.float32, {}, "chunked", "above 128 features the kernels take bfloat16, not float32"),
-        (768, torch.bfloat16, {}, "rows", "768 features, more than 128"),
+        (264, torch.bfloat16, {}, "rows", "264 features, no multiple of 16"),
+        (1536, torch.bfloat16, {}, "rows", "1536 features, more than 1280"),
         (768, torch.bfloat16, {"softcap": 3.0}, "chunked", "know no softcap"),
         (64, torch.float32, {"softcap": 3.0, "label_smoothing": 0.1}, "chunked", "third product"),
         (64, torch.float64, {}, "chunked", "not float64"),
@@ -220,10 +274,19 @@ def test_a_chunk_of_rows_has_a_bound_and_all_rows_where_they_fit():
     assert rows.padded(50257) == 50304
 
 
+def test_a_chunk_of_exponentials_has_a_bound():
+    for rows_, classes, features in ((8192, 50257, 256), (8192, 32768, 512), (8192, 50257, 768), (600, 600, 512)):
+        count = exponentials.rows_of_a_chunk(rows_, classes, features, 2, True)
+        filled = 0 if exponentials.padded(classes) == classes else classes * features
+        assert 2 * (count * classes + classes * features + filled) <= exponentials.BYTES
+        assert count == rows_ or count % exponentials.STEP == 0
+    assert exponentials.rows_of_a_chunk(4096, 128256, 1024, 2, True) == exponentials.LEAST_ROWS
+
+
 @gpu
 @needs_gpu
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("shape", [(300, 16, 50), (515, 64, 600), (700, 100, 1001), (260, 256, 777), (300, 768, 2111)])
+@pytest.mark.parametrize("shape", [(300, 16, 50), (515, 64, 600), (700, 100, 1001), (260, 256, 777), (300, 1400, 2111)])
 def test_on_a_gpu_every_path_agrees_with_float64(dtype, shape):
     for options in OPTIONS:
         for vectors in (False, True):
@@ -253,7 +316,7 @@ def test_on_a_gpu_a_common_offset_of_all_logits_costs_the_loss_no_digits(feature
 @gpu
 @needs_gpu
 def test_on_a_gpu_a_wrong_class_is_nan_and_no_access_out_of_bounds():
-    for features in (64, 512):
+    for features in (64, 512, 1536):
         h, weight = (torch.randn(n, features, device="cuda", dtype=torch.bfloat16) for n in (40, 70))
         target = torch.full((40,), 69, device="cuda")
         target[3] = 70

@@ -20,7 +20,9 @@ MOST = {torch.float32: 2e-6, torch.float16: 2**-10, torch.bfloat16: 2**-8}
         ("recomputed", 24, torch.float32, {"label_smoothing": 0.1}),
         ("recomputed", 64, torch.bfloat16, {}),
         ("recomputed", 100, torch.float16, {"softcap": 2.0, "reduction": "none"}),
-        ("rows", 320, torch.bfloat16, {}),
+        ("exponentials", 320, torch.bfloat16, {}),
+        ("exponentials", 208, torch.bfloat16, {"z_loss": 0.02, "reduction": "none"}),
+        ("rows", 2056, torch.bfloat16, {}),
         ("rows", 384, torch.bfloat16, {"z_loss": 0.02, "label_smoothing": 0.1, "reduction": "sum"}),
     ],
 )
