@@ -76,7 +76,7 @@ def test_what_is_wrong_only_once_gets_no_second_chance(forks, tmp_path):
 
     model = maybe_compile(MLP(), config(backend=once), logger, features())
     assert compile_report(model).stage == "numerics"
-    assert len(forks) == 5  # the steps; eager taken back; eager against itself; eager, and float64 beside it
+    assert len(forks) == 3  # the steps; eager taken back; eager against itself: so far off, float32 explains nothing
 
 
 def test_random_numbers_are_eager_s_later_where_they_were_drawn():

@@ -9,6 +9,13 @@ root mean square over all gradients. NaN and infinity must stand where eager has
 In arithmetic coarser than float32 an element may be far off and be right, so tensors are judged as a whole as well: the
 distance between the compiled one and eager's, in the Euclidean norm, against the distance of eager's own from the same
 step in float32. A gradient that points elsewhere or has another length is further away than that.
+
+What is too far in float32 is held against eager's own distance from float64. Of a few numbers that distance may be
+small by luck; so it is the largest from several states that lie close together, in each of which every sum is rounded
+otherwise. A gradient that is zero by cancellation is noise in float64 as well, and shows by that: made larger by as
+much as float32 is coarser, it still is nothing beside the others, and eager's is not it. That much is noise in float32,
+and another compile's may be many times eager's, which may sum in float64 or in another order. A mistake is a share of
+the terms that cancel, of which the noise is some ten-millionth.
 """
 
 import math
@@ -33,6 +40,10 @@ RESIDUE = 50  # times the tolerance: as much of the large part's size may be in 
 # Of arithmetic coarser than float32: the unit in the last place, relative to the number.
 UNITS = {"tf32": 2**-10, "float16": 2**-10, "bfloat16": 2**-7}
 EAGER_ERRORS = 4  # a compiled tensor may be so many times as far from eager's as eager's is from float32's
+HAIR = 2e-3  # of a parameter: by so much, and twice and three times as much, those states lie apart
+NEARBY = 3  # such states, beside the one that training has come to
+ZERO_ERRORS = 32  # the same of a gradient that is zero by cancellation: up to 24 times was measured, on a CPU
+COARSER = 2**29  # so many times a float64's rounding is a float32's
 LEAST_UNITS = 2  # and so many units always
 FARTHEST = 0.2  # of the tensor's own length, whatever eager's error is
 FEWEST = 16  # elements of a tensor that is judged as a whole: the error of a single number may be zero by luck

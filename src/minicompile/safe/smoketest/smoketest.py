@@ -20,6 +20,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -38,7 +39,8 @@ from minicompile.safe.smoketest.apart import (
     unpacked,
     why_not,
 )
-from minicompile.safe.smoketest.judge import Judge
+from minicompile.safe.smoketest.judge import Judge, worse
+from minicompile.safe.smoketest.numerics import FARTHEST, HAIR, NEARBY
 from minicompile.safe.smoketest.outputs import WORDS, Fact, Step
 from minicompile.safe.smoketest.rewind import other_threads_waiting, rewinding
 from minicompile.safe.smoketest.steps import Say, Subject
@@ -126,11 +128,8 @@ class CompileSmoketest:
             self.varying = self._varying(subject)
             if self.varying:
                 found = self._tried_apart(subject, install, seen, eager_apart)
-        distances = getattr(self.outcome.exception, "distances", None)
-        if distances and self.outcome.dtype == "float32" and self._explained(subject, distances):
+        if self._explained(subject, self.outcome.exception, lambda last: self._last_apart(subject, last)):
             self.outcome.stage, self.outcome.exception = "passed", None
-            for (kind, _), distance in distances.items():
-                self.outcome.differences[kind] = max(distance, self.outcome.differences.get(kind, 0.0))
         if self.outcome.stage not in ("passed", "numerics", "recompile", "time_limit"):
             error = self._eager_failure(subject)  # a model that fails by itself is no failure of the compile
             if error is not None and not subject.compiles_itself:
@@ -240,29 +239,56 @@ class CompileSmoketest:
 
     def _last_apart(self, subject: Subject, last: Callable[[], T]) -> T:
         """What `last` makes of the last step, after eager ones, in a copy of the process."""
+        return call_apart(lambda _: self._last(subject, last), self.time_limit_seconds)
 
-        def steps(_sign: Sign) -> T:
-            subject.drop_gradients()
-            with subject.grad_mode():
-                for _ in range(1, self.steps):
-                    subject.eager_step(then_train=True)
-                return last()
-
-        return call_apart(steps, self.time_limit_seconds)
+    def _last(self, subject: Subject, last: Callable[[], T]) -> T:
+        """What `last` makes of the last step, in this process."""
+        subject.drop_gradients()
+        with subject.grad_mode():
+            for _ in range(1, self.steps):
+                subject.eager_step(then_train=True)
+            return last()
 
     def _told_apart(self, subject: Subject, first: Step, second: Step) -> set[Fact]:
         found = Judge(subject.model, first, self.tolerance).differences(second, first)
         return {error.place for error in found if error.place is not None and self._may_vary(error)}
 
-    def _explained(self, subject: Subject, distances: dict[Place, float]) -> bool:
-        """Whether float32 itself explains how far a compiled step was off: eager's is as far from float64's."""
+    def _explained(
+        self, subject: Subject, error: BaseException | None, beside: Callable[[Callable[[], Step]], Step]
+    ) -> bool:
+        """Whether float32 itself explains how far compiled steps were off: eager's is as far from float64's.
 
-        try:
-            eager = self._last_apart(subject, lambda: subject.eager_step(then_train=False)[0])
-            finer = self._last_apart(subject, lambda: subject.finer_step(torch.float64))
-            return Judge(subject.model, eager, self.tolerance).explains(distances, eager, finer)
-        except (Exception, TimeLimitExceeded):  # operations that know no float64
+        Args:
+            beside: takes the last step where it may spoil what it likes.
+        """
+        distances: dict[Place, float] = getattr(error, "distances", None) or {}
+        if not distances or self.outcome.dtype != "float32" or max(distances.values()) > FARTHEST:
             return False
+        if self.outcome.random and torch.accelerator.is_available():  # which draws others in float64
+            return False
+
+        def nearby(number: int, finer: bool) -> Step:
+            if number:
+                subject.nudge(number * HAIR)
+            if not finer:
+                return subject.eager_step(then_train=False)[0]
+            return (subject.copy() if self.outcome.in_place else subject).finer_step(torch.float64)
+
+        left = dict(distances)
+        try:
+            for number in range(1 + NEARBY):
+                eager, finer = (beside(partial(nearby, number, finer)) for finer in (False, True))
+                allowed = Judge(subject.model, eager, self.tolerance).explained(left, eager, finer)
+                left = {place: one for place, one in left.items() if not one <= allowed.get(place, 0.0)}
+                if not left or not allowed:
+                    break
+        except (Exception, TimeLimitExceeded):  # operations that know no float64, what cannot be copied, no memory
+            return False
+        if left:
+            return False
+        for (kind, _), distance in distances.items():
+            self.outcome.differences[kind] = max(distance, self.outcome.differences.get(kind, 0.0))
+        return True
 
     def _eager_failure(self, subject: Subject) -> Exception | None:
         """What an eager training step raises in a copy of the process, `StoodStill` too; None where nothing does."""
@@ -324,18 +350,26 @@ class CompileSmoketest:
                         rewind()
                         return eager, None
 
-                    with time_limit(self.time_limit_seconds, "The compile", logger):
-                        try:
-                            self._compiled_steps(subject, say, outcome.random, reference)
-                        except WrongNumbers as error:
-                            rewind()
-                            if not self._may_vary(error) or ranks_present():  # which all take as many steps
-                                raise
-                            self.varying = self._told_apart(subject, eager, subject.eager_step(then_train=False)[0])
-                            if not self.varying:
-                                raise
-                            rewind()
-                            self._compiled_steps(subject, say, outcome.random, reference)
+                    def beside(last: Callable[[], Step]) -> Step:
+                        rewind()
+                        return self._last(subject, last)
+
+                    try:
+                        with time_limit(self.time_limit_seconds, "The compile", logger):
+                            try:
+                                self._compiled_steps(subject, say, outcome.random, reference)
+                            except WrongNumbers as error:
+                                rewind()
+                                if not self._may_vary(error) or ranks_present():  # which all take as many steps
+                                    raise
+                                self.varying = self._told_apart(subject, eager, subject.eager_step(then_train=False)[0])
+                                if not self.varying:
+                                    raise
+                                rewind()
+                                self._compiled_steps(subject, say, outcome.random, reference)
+                    except WrongNumbers as error:
+                        if ranks_present() or not self._explained(subject, error, beside):
+                            raise
             outcome.stage = "passed"
         except (Exception, TimeLimitExceeded) as error:
             outcome.failed(error)
@@ -367,8 +401,8 @@ class CompileSmoketest:
                 if step is not None and eager is not None:
                     say("numerics")
                     judge = Judge(subject.model, eager, self.tolerance, self.varying)
-                    wrong = wrong or (
-                        judge.difference(step, eager, finer) if last else judge.wrong(step, eager, number=number)
+                    wrong = worse(
+                        wrong, judge.difference(step, eager, finer) if last else judge.wrong(step, eager, number=number)
                     )
                     outcome.dtype, outcome.tolerance, outcome.compared = (
                         judge.dtype,

@@ -1,6 +1,7 @@
 """Takes training steps: forward, loss, backward, `optimizer.step`, `zero_grad`; with the numbers that each leaves."""
 
 import contextlib
+import copy
 import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -55,6 +56,17 @@ class Subject:
         used = {f"[{number}]": one for number, one in enumerate(arguments)} if apart else {"": self.batch}
         used |= {f"[{key!r}]": one for key, one in keywords.items()} if apart else {}
         return {name: shape for place, one in used.items() for name, shape in shapes_of(one, f"batch{place}").items()}
+
+    def copy(self) -> "Subject":
+        """The same steps of a model and a loss of its own, which may be spoiled. The optimizer takes no part in them.
+
+        Raises:
+            Exception: whatever a part raises that cannot be copied.
+        """
+        model, loss_fn = copy.deepcopy((self.model, self.loss_fn))
+        other = Subject(model, self.batch, None, loss_fn)
+        other.trains, other.compiles_itself = self.trains, self.compiles_itself
+        return other
 
     def grad_mode(self):
         """The context in which its steps are taken."""
@@ -162,6 +174,12 @@ class Subject:
             self.drop_gradients()
         return eager
 
+    def nudge(self, share: float) -> None:
+        """Make every parameter larger by a share of itself."""
+        with torch.no_grad():
+            for parameter in filter(torch.is_floating_point, self.model.parameters()):
+                parameter.mul_(1 + share)
+
     def finer_step(self, dtype: torch.dtype = torch.float32) -> Step:
         """Take the eager step in float32 or float64. The model stays in it: for a process that ends after it."""
         for module in (self.model, self.loss_fn):
@@ -169,7 +187,8 @@ class Subject:
                 module.to(dtype)
         coarser = (torch.float16, torch.bfloat16) if dtype == torch.float32 else (torch.float32,)
         self.batch = tree_map(partial(_finer, dtype=dtype, coarser=coarser), self.batch)
-        torch.backends.cuda.matmul.allow_tf32 = False
+        if dtype == torch.float32:
+            torch.backends.cuda.matmul.allow_tf32 = False
         with contextlib.ExitStack() as stack:
             for device in filter(torch.amp.is_autocast_available, {p.device.type for p in self.model.parameters()}):
                 stack.enter_context(torch.autocast(device, enabled=False))
