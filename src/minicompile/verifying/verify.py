@@ -568,7 +568,7 @@ class _Verification:
         alias = self.recorder.alias
         for name in call.reads:
             # what was written as parts, and is read as a whole, holds no part's values
-            covers = self.recorder.sizes[name] <= self.recorder.sizes.get(alias.get(name, ""), 0)
+            covers = self.recorder.sizes.get(name, 0) <= self.recorder.sizes.get(alias.get(name, ""), 0)
             holds.setdefault(name, holds.get(alias.get(name, ""), []) if covers else [])
         loaded = {node for name in call.reads for node in (*holds[name], *holds.get(alias.get(name, ""), []))}
         seen |= loaded

@@ -367,8 +367,12 @@ def changed(name: str, node: str, **fields: object) -> Capture:
 def test_a_maximum_has_a_position_where_it_is_asked_for():
     kernel = "triton_red_fused_abs_amax_mul_0"
     assert "absolute value, maximum, multiply" in page(changed("amax_all", "amax", target="aten.max.default"), kernel)
-    with_position = page(changed("amax_all", "amax", target="aten.max.dim"), kernel)
-    assert "maximum and its position, multiply" in with_position
+    without, capture = (changed("amax_all", "amax", target="aten.max.dim") for _ in range(2))
+    assert "absolute value, maximum, multiply" in page(without, kernel)
+    code = next(one for one in capture["panes"] if any(kernel in line for line in one["lines"]))
+    assert any("triton_helpers.max2(" in line for line in code["lines"])
+    code["lines"] = [line.replace("triton_helpers.max2(", "triton_helpers.max_with_index(") for line in code["lines"]]
+    assert "maximum and its position, multiply" in page(capture, kernel)
 
 
 def test_what_is_copied_into_no_input_is_not_said_to_be():

@@ -162,7 +162,7 @@ def test_a_kernel_that_computes_parts_of_others_computes_among_others():
 
 
 def test_a_buffer_of_pieces_is_no_pieces_result():
-    """`torch.cat` has two pieces of 8x12 floats in one buffer: the cosine reads it, and the result of neither."""
+    """`torch.cat` has two pieces of 8x12 floats in one buffer: the cosine reads that, and the result of neither."""
     page = next(one for one in pages(pieces) if "`cos`" in one.partition("## The kernel, line by line")[0])
     read = re.findall(r"^- `\w+`, (.*) \(768 bytes\)", page.partition("\n## 3")[0], re.M)
-    assert read == ["in a part of it the result of `aten.mm.default` (`mm_1`)"]
+    assert read == ["the result of `aten.cat.default` (`cat`)"]
