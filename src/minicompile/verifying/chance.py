@@ -24,6 +24,12 @@ NAMED = {
     "abs": "abs|where|max", "sign": "sign|[<>]|where", "exp": "exp", "log": "log", "sqrt": "sqrt|pow",
     "rsqrt": "sqrt|pow", "erf": "erf", "sin": "sin", "cos": "cos", "tanh": "tanh|exp", "maximum": "max|where",
     "minimum": "min|where",
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"), "scan"),
+}  # fmt: skip
+# in Triton alone, for C++ writes values out in blocks of lines
+WRITTEN = {
+    "mul": r"[*&]|fma|where", "add": r"[+|-]|fma", "sub": r"[+-]|fma", "div": r"[/*]|div|>>", "neg": "-",
+    "reciprocal": "/|reciprocal",
 }  # fmt: skip
 # operations that a sum of two values is not, whatever the values
 NO_SUM = ("mul", "div", "pow", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh", "erf")
@@ -47,7 +53,7 @@ def operation(target: object) -> str:
 
 def shows(operation: str | None) -> bool:
     """Whether what a kernel computes of an operation is on one of its lines."""
-    return operation in NO_MOVE or operation in UNMISTAKABLE
+    return operation in NO_MOVE or operation in UNMISTAKABLE or operation in NAMED or operation in WRITTEN
 
 
 def is_no_line_of(operation: str, right: str, reads: bool, up_to_index: bool, text: str) -> bool:
@@ -63,8 +69,10 @@ def is_no_line_of(operation: str, right: str, reads: bool, up_to_index: bool, te
         return UNMISTAKABLE[operation].search(text) is None
     if operation in AT_VALUES:
         return up_to_index
-    passed_on = operation in NO_MOVE and (reads or MOVE.match(right) is not None)
-    return passed_on or (operation in NAMED and re.search(NAMED[operation], right) is None)
+    if operation in NO_MOVE and (reads or MOVE.match(right) is not None):
+        return True
+    signs = NAMED.get(operation) or (WRITTEN.get(operation) if "@triton.jit" in text or "tl." in text else None)
+    return signs is not None and re.search(signs, right) is None
 
 
 def without_chance(

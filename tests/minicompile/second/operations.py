@@ -6,7 +6,7 @@ An operation that is not here is not judged. A sign is a pattern of the line's t
 import re
 from collections.abc import Iterable
 
-ADDED = r" \+ |\+=|\bfn?ma\w*\(|fmadd|fmsub|sum\w*\(|welford\w*\(| - -?\d"
+ADDED = r" \+ | \| | \|\| |\+=|\bfn?ma\w*\(|fmadd|fmsub|sum\w*\(|welford\w*\(| - -?\d"
 TIMES = r" \* |\bfn?ma\w*\(|fmadd|fmsub| & | && |\*="
 DIVIDED = r" / |//| \* |reciprocal|div\w*\(|>>"
 LARGEST = r"max\w*\(|max\w*<| > |\bclamp|relu|fmax"
