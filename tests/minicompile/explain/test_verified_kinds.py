@@ -67,7 +67,13 @@ def pieces(x, y):
     return torch.cat([(x @ y).sin().cumsum(-1), x.cumsum(0) @ y], 1).cos()
 
 
+def padded(x):
+    both = torch.cat([x - x.amax(-2, keepdim=True), x], -2)
+    return both.amin(1), F.pad(both, (0, 1, 3, 0), value=0.5).square().mean()
+
+
 INPUTS = {
+    padded: lambda: (torch.randn(13, 13),),
     unrolled: lambda: (torch.randn(15, 4),),
     pieces: lambda: (torch.randn(8, 40), torch.randn(40, 12)),
     biased: lambda: (torch.randn(2, 3, 9, 9), torch.randn(4, 3, 3, 3), torch.randn(4)),
@@ -166,3 +172,9 @@ def test_a_buffer_of_pieces_is_no_pieces_result():
     page = next(one for one in pages(pieces) if "`cos`" in one.partition("## The kernel, line by line")[0])
     read = re.findall(r"^- `\w+`, (.*) \(768 bytes\)", page.partition("\n## 3")[0], re.M)
     assert read == ["the result of `aten.cat.default` (`cat`)"]
+
+
+def test_what_a_mask_pads_is_not_in_the_buffer_that_is_read():
+    for page in pages(padded):
+        reads = page.partition("\n## 2")[2].partition("\n## 3")[0]
+        assert "the result of `aten.constant_pad_nd.default`" not in reads

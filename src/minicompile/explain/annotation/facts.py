@@ -388,10 +388,15 @@ def _by_values(view: KernelView, buffer: str, found: Stored) -> Fact:
 
 def _is_larger(view: KernelView, buffer: str, node: Node) -> bool:
     """Whether a buffer has more elements than a node: one of the pieces of which it is made is in it."""
+    return (_elements_over(view, buffer, node) or 0) > 0
+
+
+def _elements_over(view: KernelView, buffer: str, node: Node) -> int | None:
+    """How many elements a buffer has more than a node, below 0 for fewer; None where that hangs on an input."""
     sizes = [one["size"] for one in (view.buffers.get(buffer), node) if one is not None and one["size"] is not None]
     if len(sizes) < 2 or any(isinstance(length, str) for size in sizes for length in size):
-        return False
-    return prod(map(int, sizes[0])) > prod(map(int, sizes[1]))
+        return None
+    return prod(map(int, sizes[0])) - prod(map(int, sizes[1]))
 
 
 def is_result(view: KernelView, buffer: str, found: Stored | None = None, given: str | None = None) -> Fact | None:
@@ -503,6 +508,11 @@ def _read(view: KernelView, entry: dict) -> Stored | None:
         for stored in view.values["stores"]:  # of what the kernel itself has written, its loads may see a part
             if stored["buffer"] in names and _are_views(view, [*stored["nodes"][:1], *loaded[0]["nodes"][:1]]):
                 return {**stored, "returned": False}
+        node = view.nodes.get(loaded[0]["nodes"][0]) if loaded[0]["nodes"] else None
+        if (
+            node is not None and (_elements_over(view, entry["content"], node) or 0) < 0
+        ):  # padded by a mask's other value
+            return held
         return {"buffer": entry["given"], "nodes": loaded[0]["nodes"], "part": loaded[0]["part"], "returned": False}
     return None if entry["content"] in view.written else held
 
