@@ -135,6 +135,9 @@ class Page:
             return None
         if kernel is None or any(may_be(node.base, text) for text in kernel.text.split("\n") if "_meta=" not in text):
             return ""
+        parts = {one.offset for one in self.texts.written(maker) if one.allocation == place.allocation}
+        if node.base == "cat" and len(parts) > 1:  # each piece is where it belongs as soon as it is stored
+            return ""
         if node.base in SEVERAL and not ARITHMETIC.search(kernel.text):  # a copy of one of a library's results
             return None
         return f"{maker.name}, which made it on line {maker.line}, has no line that can be {node.name}"
