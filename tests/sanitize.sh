@@ -23,7 +23,9 @@ tests+=("$loss/test_small_loss.py" "$loss/test_kernels.py::test_on_a_gpu_a_wrong
 training=tests/minikernel/model/train/test_small_training.py
 ours=() of_model=()
 for part in naive smem warp fused_ backward_ linear_softmax softmax_kernel softmax_backward_kernel \
-  {forward,weight,gather,finish,rows,times}_kernel; do ours+=(--kernel-name "kns=$part"); done
+  {forward,weight,gather,finish,rows,times,reference,exponentials,sums,again,tokens,targets}_kernel; do
+  ours+=(--kernel-name "kns=$part")
+done
 whole_model=(tests/minikernel/model/{generate/test_launch,block/test_forward_block,cluster/test_forward_cluster,train/test_train_launch}.py)
 for part in write_text forward_block forward_cluster train_; do of_model+=(--kernel-name "kns=$part"); done
 found=0

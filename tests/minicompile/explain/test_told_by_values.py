@@ -126,14 +126,14 @@ def test_memory_that_a_library_changes_afterwards_is_no_result_of_the_kernel_tha
 
 
 def test_memory_of_which_a_part_is_read_again_is_named_after_all_that_the_kernel_left_there():
-    nodes = {"sum": {"name": "sum", "fate": "materialised", "inputs": []},
-             "diagonal": {"name": "diagonal", "fate": "view", "inputs": ["sum"]},
-             "cos": {"name": "cos", "fate": "inlined", "inputs": []}}  # fmt: skip
+    nodes = {"sum": {"name": "sum", "fate": "materialised", "inputs": [], "size": ["6"]},
+             "diagonal": {"name": "diagonal", "fate": "view", "inputs": ["sum"], "size": ["6"]},
+             "cos": {"name": "cos", "fate": "inlined", "inputs": [], "size": ["6"]}}  # fmt: skip
     left = {"buffer": "buf0", "nodes": ["sum"], "part": "unrounded", "returned": True}
     entry = {"given": "buf0", "content": "buf0", "element": "6*p0", "places": [{"lines": [9]}]}
     for seen, told in (("diagonal", "sum"), ("sum", "sum"), ("cos", "cos")):
         values = {"reads": [], "stores": [left], "lines": [{"line": 9, "nodes": [seen], "part": None}]}
-        found = facts._read(SimpleNamespace(values=values, written={"buf0"}, nodes=nodes), entry)
+        found = facts._read(SimpleNamespace(values=values, written={"buf0"}, nodes=nodes, buffers={}), entry)
         assert found["nodes"] == [told]
         assert not found["returned"]
 
