@@ -42,6 +42,7 @@ UNMISTAKABLE = dict.fromkeys(("sort", "argsort", "msort", "topk"), re.compile("s
 # operations that read where a value says, which a text shows up to their line
 AT_VALUES = ("gather", "index", "index_select", "embedding", "take")
 BY_VALUE = re.compile(r"load\w*\(\w+ \+ \(?[^,]*\btmp\d|ptr\d+\[[^\]]*\btmp")
+INPUT = "placeholder"  # of a graph: where it is read, and where that is passed on
 READS = re.compile(r"tl\.load|ptr\d+ \+|ptr\d+\[|loadu?\(")
 NAMES = re.compile(r"\btmp(?:_acc)?\d+\b")
 
@@ -103,6 +104,8 @@ def without_chance(
             operation = operations.get(node, "")
             known = node in before or (reads and node in loaded)
             if operation in NO_SUM and SUM.match(right):
+                return False
+            if not known and text and operation == INPUT:
                 return False
             if not known and text and node not in loaded and is_no_line_of(operation, right, reads, up, text):
                 return False

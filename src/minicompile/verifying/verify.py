@@ -15,7 +15,7 @@ from torch import fx
 from minicompile.torch_private.known_values import outside_of_modes
 from minicompile.verifying import graphs, matching, user_kernels, wrappers
 from minicompile.verifying.blocks import Unable
-from minicompile.verifying.chance import TEXTS, operation, shows, without_chance
+from minicompile.verifying.chance import INPUT, TEXTS, operation, shows, without_chance
 from minicompile.verifying.cpp import Library
 from minicompile.verifying.matching import Candidates, Match
 from minicompile.verifying.ties import FORMAT, Buffer, Call, Line, Store, Ties, refused
@@ -25,6 +25,7 @@ WHOLE = (None, "before_cast", "unrounded")
 SECONDS, PER_CALL = 60.0, 10.0
 LONG = 4.0  # seconds after which another input is run only where the time is there
 LARGEST = 1 << 26  # elements of all nodes together
+POINTER = re.compile(r"= .*?\b(\w*ptr\d+)\b")  # that a line reads
 RARE = 8  # of values of two kinds as many must be of either: fewer are equal by chance
 HIGHEST = (1 << 12, 97, 31, 11, 5, 3, 2, 1)  # what integers may be below, tried in turn
 
@@ -170,6 +171,7 @@ class _Verification:
         self.recorder: Recorder | None = None
         self.kinds: dict[str, Kinds] = {}
         self.operations: dict[str, str] = {}  # by node
+        self.before: dict[str, set[str]] | None = None  # by node of the graph what it is computed from, and itself
         self.few: dict[str, str] = {}  # by node of so few kinds of values that another may have them its operation
         self.points: dict[str, int] = {}  # elements of a node, in the last run
         self._unit = 2.0**-23  # of the last place, within which equal values may differ
@@ -592,6 +594,14 @@ class _Verification:
                 nodes, part = [], "accumulated"
             tied.append(Line(line=line, name=name, nodes=nodes, part=part, elements=one.elements, first=False))
         text = call.ran.text if call.ran is not None else ""
+        if call.ran is not None:  # a line that reads memory has what is there, or what one of the two is made of
+            texts = dict(enumerate(text.split("\n"), 1))
+            for entry in tied:
+                pointer = POINTER.search(texts.get(entry["line"], ""))
+                name = call.names.get(pointer[1], "") if pointer and pointer[1] not in call.ran.stored else ""
+                if holds.get(name):
+                    entry["nodes"] = [node for node in entry["nodes"] if self._follows(node, holds[name])]
+                    entry["part"] = entry["part"] if entry["nodes"] else None
         tied, shown = without_chance(tied, text, self.few, loaded, self.operations)
         for entry in tied:
             whole = entry["nodes"] if entry["part"] in WHOLE else []
@@ -639,6 +649,17 @@ class _Verification:
             in_place=[list(one) for one in dict.fromkeys(map(tuple, call.in_place))],
             stores=stores,
         )
+
+    def _follows(self, node: str, held: list[str]) -> bool:
+        """Whether a node is computed from what memory holds, or that from it; what a graph within has is not asked."""
+        if self.before is None:
+            self.before = {}
+            for one in self.live.module.graph.nodes:
+                inputs = [each.name for each in one.all_input_nodes]
+                self.before[one.name] = {one.name}.union(*(self.before[name] for name in inputs))
+        if not {node, *held} <= self.before.keys():
+            return True
+        return any(node in self.before[one] or one in self.before[node] for one in held)
 
     def _owner(self, line: int) -> str:
         """The graph within the graph in whose function a line of the wrapper stands, as its nodes' names begin."""
@@ -703,6 +724,8 @@ class Kinds:
 
 def _operation(node: fx.Node) -> str:
     """Of a node; of one of several results, what made them."""
+    if node.op == "placeholder":
+        return INPUT
     makes = node.all_input_nodes[0] if getattr(node.target, "__name__", "") == "getitem" else node
     return operation(makes.target)
 

@@ -89,3 +89,9 @@ def test_a_function_is_where_its_name_is_and_a_sort_in_a_kernel_that_sorts():
         made, _ = without_chance(lines("sorted", "absolute")[:4], text, {}, set(), operations)
         named = {node: [one["line"] for one in made if node in one["nodes"]] for node in operations}
         assert named == {"absolute": [4], "sorted": where}
+
+
+def test_an_input_is_where_it_is_read_and_where_that_is_passed_on():
+    for loaded, where in (({"given"}, ["tmp0", "tmp1", "tmp2", "tmp3", "tmp4", "tmp5", "tmp6"]), (set(), [])):
+        made, _ = without_chance(lines("given")[:7], SUMS, {}, loaded, {"given": "placeholder"})
+        assert [one["name"] for one in made if one["nodes"]] == where
