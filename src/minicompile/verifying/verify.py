@@ -171,7 +171,8 @@ class _Verification:
         self.recorder: Recorder | None = None
         self.kinds: dict[str, Kinds] = {}
         self.operations: dict[str, str] = {}  # by node
-        self.before: dict[str, set[str]] | None = None  # by node of the graph what it is computed from, and itself
+        self.order: dict[str, int] = {}  # by node of the graph its number
+        self.before: dict[str, int] = {}  # and as bits the numbers of what it is computed from, its own among them
         self.few: dict[str, str] = {}  # by node of so few kinds of values that another may have them its operation
         self.points: dict[str, int] = {}  # elements of a node, in the last run
         self._unit = 2.0**-23  # of the last place, within which equal values may differ
@@ -652,14 +653,15 @@ class _Verification:
 
     def _follows(self, node: str, held: list[str]) -> bool:
         """Whether a node is computed from what memory holds, or that from it; what a graph within has is not asked."""
-        if self.before is None:
-            self.before = {}
-            for one in self.live.module.graph.nodes:
-                inputs = [each.name for each in one.all_input_nodes]
-                self.before[one.name] = {one.name}.union(*(self.before[name] for name in inputs))
+        if not self.before:
+            for number, one in enumerate(self.live.module.graph.nodes):  # a bit each: sets would grow with the square
+                self.order[one.name], self.before[one.name] = number, 1 << number
+                for each in one.all_input_nodes:
+                    self.before[one.name] |= self.before[each.name]
         if not {node, *held} <= self.before.keys():
             return True
-        return any(node in self.before[one] or one in self.before[node] for one in held)
+        return any((self.before[one] >> self.order[other]) & 1
+                   for each in held for one, other in ((node, each), (each, node)))  # fmt: skip
 
     def _owner(self, line: int) -> str:
         """The graph within the graph in whose function a line of the wrapper stands, as its nodes' names begin."""

@@ -14,7 +14,7 @@ from minikernel.ops.linear_cross_entropy import exponentials_kernels as kernels
 from minikernel.ops.linear_cross_entropy.chunked import Result, chunks
 from minikernel.ops.linear_cross_entropy.launch import Launch, on_device_of
 from minikernel.ops.linear_cross_entropy.options import Inputs, Options, Wanted, parts_of
-from minikernel.ops.linear_cross_entropy.rows import STEP, add_product, product_in_float32
+from minikernel.ops.linear_cross_entropy.rows import STEP, add_product, filled_up, product_in_float32
 
 BYTES = (
     256 << 20
@@ -92,17 +92,6 @@ def padded(classes: int) -> int:
     return parts_of(classes, TILES.columns) * TILES.columns
 
 
-def filled_up(weight: torch.Tensor) -> torch.Tensor:
-    """The weight with rows of 0 below, as many as `padded` says; itself where there are none."""
-    classes = weight.shape[0]
-    if padded(classes) == classes:
-        return weight
-    filled = weight.new_empty(padded(classes), weight.shape[1])
-    filled[:classes] = weight
-    filled[classes:] = 0
-    return filled
-
-
 class Work(NamedTuple):
     """What one call's chunks share; the memory that they take in turn has room for `step` rows."""
 
@@ -178,7 +167,7 @@ def begun(inputs: Inputs, options: Options, wanted: Wanted, has_upstream: bool) 
     rows, features = h.shape
     classes = weight.shape[0]
     step = rows_of_a_chunk(rows, classes, features, h.itemsize, any(wanted))
-    wide = filled_up(weight)
+    wide = filled_up(weight, padded(classes))
     float32: dict[str, Any] = {"dtype": torch.float32, "device": h.device}
     known = torch.empty(3, rows, **float32)
     sums, tops = torch.empty(2, wide.shape[0] // TILES.columns, step, **float32)
@@ -205,12 +194,14 @@ def exponentials_of(
     written, tiles, stride = work.exponentials, work.sums.shape[0], work.wide.shape[0]
     known, ignored = work.known[:, part], work.options.ignore_index
     blocks = parts_of(count, TILES.rows)
-    of_tile: tuple[Any, ...] = (known, h[part], work.wide, target[part], bias, count, classes, features, stride)
-    of_tile = (*of_tile, work.step, ignored)
-    of_rows: tuple[Any, ...] = (losses, weights, work.far, known, written, work.sums, work.tops, target[part])
-    of_rows = (*of_rows, class_weight, losses if upstream is None else upstream)
-    of_rows = (*of_rows, 0 if upstream is None else upstream.stride(0), count, classes, tiles, stride, work.step)
-    of_rows = (*of_rows, h.shape[0], ignored, work.options.z_loss)
+    of_tile = (
+        known, h[part], work.wide, target[part], bias, count, classes, features, stride, work.step, ignored
+    )  # fmt: skip
+    of_rows = (
+        losses, weights, work.far, known, written, work.sums, work.tops, target[part], class_weight,
+        losses if upstream is None else upstream, 0 if upstream is None else upstream.stride(0), count, classes, tiles,
+        stride, work.step, h.shape[0], ignored, work.options.z_loss,
+    )  # fmt: skip
     groups = (parts_of(count, SUMMED), 1, 1)
     with on_device_of(h):
         work.launches.exponentials((blocks * tiles, 1, 1), written, work.sums, *of_tile)

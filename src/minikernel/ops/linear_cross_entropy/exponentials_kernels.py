@@ -9,7 +9,7 @@ returns at once. The target's own exponential is 0 in all of this, and its part 
 import triton
 import triton.language as tl
 
-from minikernel.ops.linear_cross_entropy.recomputed_kernels import LN2, LOG2E, LOWEST, MOST, log_of_one_plus
+from minikernel.ops.linear_cross_entropy.recomputed_kernels import LN2, LOG2E, LOWEST, MOST, against_target
 
 
 @triton.jit(do_not_specialize=["rows", "classes", "ignore_index"])
@@ -165,12 +165,7 @@ def sums_kernel(
         wanted = tl.load(target + row, mask=inside, other=ignore_index).to(tl.int64)
         counted = inside & (wanted != ignore_index)
         valid = (wanted >= 0) & (wanted < classes)
-        # with what `highest` was rounded by, which is much where all logits have an offset
-        distance = tl.fma(logit, LOG2E, -highest)
-        chosen = tl.exp2(distance)
-        total = chosen + others
-        log_total = tl.log(total)
-        loss = tl.where(distance > -4.0, log_of_one_plus(others / chosen), log_total - distance * LN2)
+        chosen, total, log_total, loss = against_target(logit, highest, others)
         factor = tl.full([ROWS], 1.0, tl.float32)
         if HAS_CLASS_WEIGHT:
             factor = tl.load(class_weight + tl.where(valid, wanted, 0), mask=inside, other=0.0).to(tl.float32)

@@ -39,6 +39,21 @@ def log_of_one_plus(x):
 
 
 @triton.jit
+def against_target(logit, highest, others):
+    """Of rows: the target's exponential, all of them, the log of that, all below `highest`; and the loss.
+
+    With what `highest`, in powers of two, was rounded by: much where all logits have an offset.
+    """
+    distance = tl.fma(logit, LOG2E, -highest)
+    chosen = tl.exp2(distance)
+    total = chosen + others
+    log_total = tl.log(total)
+    # where the target leads, log(total) would round off what the others add to 1
+    loss = tl.where(distance > -4.0, log_of_one_plus(others / chosen), log_total - distance * LN2)
+    return chosen, total, log_total, loss
+
+
+@triton.jit
 def product(a, b, PRECISION: tl.constexpr):
     """a b in float32; "exact" is for float16 by exponentials, which float16 itself cannot hold."""
     return tl.dot(a, b, input_precision=PRECISION)
@@ -172,12 +187,7 @@ def forward_kernel(
         )  # fmt: skip
 
     # the same logit as in the loop but for rounding
-    distance = tl.fma(logit, LOG2E, -highest)
-    chosen = tl.exp2(distance)
-    total = chosen + others
-    log_total = tl.log(total)
-    # where the target leads, log(total) would round off what the others add to 1
-    loss = tl.where(distance > -4.0, log_of_one_plus(others / chosen), log_total - distance * LN2)
+    chosen, total, log_total, loss = against_target(logit, highest, others)
     factor = tl.full([ROWS], 1.0, tl.float32)
     if HAS_CLASS_WEIGHT:
         factor = tl.load(class_weight + picked).to(tl.float32)

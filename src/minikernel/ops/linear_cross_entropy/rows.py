@@ -49,12 +49,12 @@ def padded(classes: int) -> int:
     return parts_of(classes, PADDED) * PADDED
 
 
-def filled_up(weight: torch.Tensor) -> torch.Tensor:
-    """The weight with rows of 0 below, as many as `padded` says; itself where there are none."""
+def filled_up(weight: torch.Tensor, rows: int) -> torch.Tensor:
+    """The weight with rows of 0 below, so that it has `rows`; itself where it has as many."""
     classes = weight.shape[0]
-    if padded(classes) == classes:
+    if classes == rows:
         return weight
-    filled = weight.new_empty(padded(classes), weight.shape[1])
+    filled = weight.new_empty(rows, weight.shape[1])
     filled[:classes] = weight
     filled[classes:] = 0
     return filled
@@ -86,7 +86,7 @@ def run(
     dh = torch.empty_like(h) if wanted.h else None
     dweight = None
     dbias = torch.zeros(classes, **float32) if wanted.bias else None
-    wide = filled_up(weight)
+    wide = filled_up(weight, padded(classes))
     buffer = torch.empty(min(step, rows), wide.shape[0], **float32)
     gradients = buffer.view(h.dtype)[:, -wide.shape[0] :]
     launch = launch_of(

@@ -8,7 +8,7 @@ first, so that it only takes the place of logits that have been read.
 import triton
 import triton.language as tl
 
-from minikernel.ops.linear_cross_entropy.recomputed_kernels import LN2, LOG2E, LOWEST, MOST, log_of_one_plus
+from minikernel.ops.linear_cross_entropy.recomputed_kernels import LN2, LOG2E, LOWEST, MOST, against_target
 
 
 @triton.jit
@@ -91,11 +91,7 @@ def one_row(
         highest, others, smooth = summed(
             logits, bias, spread, picked, logit, stride, classes, HAS_BIAS, SMOOTH, False, BLOCK, STAGES
         )  # fmt: skip
-    distance = tl.fma(logit, LOG2E, -highest)
-    chosen = tl.exp2(distance)
-    total = chosen + others
-    log_total = tl.log(total)
-    loss = tl.where(distance > -4.0, log_of_one_plus(others / chosen), log_total - distance * LN2)
+    chosen, total, log_total, loss = against_target(logit, highest, others)
     factor = 1.0
     if HAS_CLASS_WEIGHT:
         factor = tl.load(class_weight + picked).to(tl.float32)
