@@ -72,7 +72,7 @@ def is_no_line_of(operation: str, right: str, reads: bool, up_to_index: bool, te
         return up_to_index
     if operation in NO_MOVE and (reads or MOVE.match(right) is not None):
         return True
-    signs = NAMED.get(operation) or (WRITTEN.get(operation) if "@triton.jit" in text or "tl." in text else None)
+    signs = NAMED.get(operation) or (WRITTEN.get(operation) if "tl." in text else None)
     return signs is not None and re.search(signs, right) is None
 
 

@@ -509,9 +509,8 @@ def _read(view: KernelView, entry: dict) -> Stored | None:
             if stored["buffer"] in names and _are_views(view, [*stored["nodes"][:1], *loaded[0]["nodes"][:1]]):
                 return {**stored, "returned": False}
         node = view.nodes.get(loaded[0]["nodes"][0]) if loaded[0]["nodes"] else None
-        if (
-            node is not None and (_elements_over(view, entry["content"], node) or 0) < 0
-        ):  # padded by a mask's other value
+        # padded by a mask's other value
+        if node is not None and (_elements_over(view, entry["content"], node) or 0) < 0:
             return held
         return {"buffer": entry["given"], "nodes": loaded[0]["nodes"], "part": loaded[0]["part"], "returned": False}
     return None if entry["content"] in view.written else held

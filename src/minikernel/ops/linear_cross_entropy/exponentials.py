@@ -16,9 +16,8 @@ from minikernel.ops.linear_cross_entropy.launch import Launch, on_device_of
 from minikernel.ops.linear_cross_entropy.options import Inputs, Options, Wanted, parts_of
 from minikernel.ops.linear_cross_entropy.rows import STEP, add_product, filled_up, product_in_float32
 
-BYTES = (
-    256 << 20
-)  # beside the gradients: a chunk, what float32 takes more for the weight's gradient, a filled-up weight
+# Beside the gradients: a chunk, what float32 takes more for the weight's gradient, and a filled-up weight.
+BYTES = 256 << 20
 LEAST_ROWS = 1024
 MOST_ROWS = 1 << 14  # of a chunk that writes nothing
 SUMMED = 16  # rows of a program of the small kernels
