@@ -24,9 +24,7 @@ WIDEST_FLOAT32 = 128  # tiles of float32 need twice the shared memory
 # Features up to which exponentials are written. On an H200, 4,096 x 1,024 x 128,256 took 5,899 us that way and 6,504 by
 # logits in float32; 8,192 x 1,536 x 50,304 took 7,673 and 7,200, for cuBLAS multiplies faster than Triton.
 MOST_EXPONENTIALS = 1280
-LINE = (
-    16  # features that a row has a multiple of where exponentials are written: else loads are narrow, registers spill
-)
+LINE = 16  # of which features are a multiple where exponentials are written: else loads are narrow, and registers spill
 WIDE = ("exponentials", "rows")  # round gradients to 16 bits when all that they are multiplied by is known
 TENSORS = (torch.Tensor, torch.nn.Parameter)
 
