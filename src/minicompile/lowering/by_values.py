@@ -589,9 +589,14 @@ class _Told:
         """Whether a later call writes the memory that a call has written, so that this is not what is returned."""
         known = self.ties["buffers"].get(store["buffer"])
         later = [one for one in self.ties["calls"] if one["call"] > tied["call"]]
-        if any(over == store["buffer"] != new for one in later for new, over in one["in_place"]):
+        if any(over == store["buffer"] for one in later for _, over in one["in_place"]):
             return True
-        if known is None or store["part"]:
+        if known is None:
+            return False
+        there = {name for name, each in self.ties["buffers"].items() if each["allocation"] == known["allocation"]}
+        if any(there.intersection(one["reads"]) for one in later if one["status"] != "verified"):
+            return True  # what it was given it may have written
+        if store["part"]:
             return False
         same = {
             name for name, each in self.ties["buffers"].items()

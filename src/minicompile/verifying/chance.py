@@ -29,14 +29,24 @@ NAMED = {
 # in Triton alone, for C++ writes values out in blocks of lines
 WRITTEN = {
     "mul": r"[*&]|fma|where", "add": r"[+|-]|fma", "sub": r"[+-]|fma", "div": r"[/*]|div|>>", "neg": "-",
-    "reciprocal": "/|reciprocal",
+    "reciprocal": "/|reciprocal", "pow": "[*/]|pow|sqrt|reciprocal", "sigmoid": "sigmoid|exp",
+    **dict.fromkeys(("max", "amax", "argmax"), "max|where|[<>]"),
+    **dict.fromkeys(("min", "amin", "argmin"), "min|where|[<>]"),
 }  # fmt: skip
 # operations that a sum of two values is not, whatever the values
 NO_SUM = ("mul", "div", "pow", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh", "erf")
 SUM = re.compile(r"^\s*tmp\d+ [+-] tmp\d+;?\s*$")
 # nor a value that is only passed on: read from memory that holds another, cast, given the block's shape
-NO_MOVE = (*NO_SUM, "add", "sub", "neg", "abs", "sign", "relu", "maximum", "minimum")
-MOVE = re.compile(r"^\s*(?:tl\.broadcast_to\(tmp\d+, [^()]*\)|\(?tmp\d+\)?\.to\([\w.]+\))\s*$")
+NO_MOVE = (
+    *NO_SUM, "add", "sub", "neg", "abs", "sign", "relu", "maximum", "minimum", "max", "min",
+    "amax", "amin", "argmax", "argmin",
+)  # fmt: skip
+MOVE = re.compile(
+    r"^\s*(?:tl\.broadcast_to\(tmp\d+, [^()]*\)|\(?(?:tmp\d+|[a-z]+\d?_?\d*)\)?\.to\([\w.]+\)"
+    r"|tl\.where\([^,]*mask[^,]*, tmp\d+, [^,]*\))\s*$"
+)
+# of two values, one of which may be 1 or 0: it then has the other's
+OF_TWO = re.compile(r"^\s*tmp\d+ [-+*/] tmp\d+;?\s*$")
 # by operation what the text of a kernel that computes it has: of sorted values, too, every sort has the values
 UNMISTAKABLE = dict.fromkeys(("sort", "argsort", "msort", "topk"), re.compile("sort|topk"))
 # operations that read where a value says, which a text shows up to their line
@@ -103,6 +113,8 @@ def without_chance(
         ) -> bool:
             operation = operations.get(node, "")
             known = node in before or (reads and node in loaded)
+            if known and text and OF_TWO.match(right) and is_no_line_of(operation, right, False, up, text):
+                return False
             if operation in NO_SUM and SUM.match(right):
                 return False
             if not known and text and operation == INPUT:

@@ -300,6 +300,8 @@ def matched(
         node = candidates.every[name]
         if node.wide != wide or (wide and EPSILON[dtype] > EPSILON[node.dtype]):
             continue  # it was rounded, and the node was not
+        if dtype == torch.bool != node.dtype:
+            continue  # a flag is no number, though a number may be 0 or 1
         allowed = tolerance(node.unit, terms)
         for way in layouts.ways(pairs.shape, node.shape):
             if not _may_be(quick, node, quick_index if way is None else way.numpy()[quick_index], dtype, allowed):
@@ -313,9 +315,13 @@ def matched(
             lies = index if way is None else way[index]
             if bool((lies < 0).any()):
                 continue
+            if constant and not node.constant and bool((lies != lies[0]).any()):
+                continue  # one number, in several of the node's places: some of its elements have it by chance
             off = apart(flat, node, lies, dtype)
             if not bool((off <= allowed).all()):
                 continue
+            if wide and bool((flat.abs() <= allowed * node.unit * node.scale).all() & (off > 0).any()):
+                continue  # noise about the node's zeros
             met = torch.zeros(len(node.flat), dtype=torch.bool)
             met[lies] = True
             error = float(off.max()) if wide else 0.0

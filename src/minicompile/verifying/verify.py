@@ -26,6 +26,7 @@ SECONDS, PER_CALL = 60.0, 10.0
 LONG = 4.0  # seconds after which another input is run only where the time is there
 LARGEST = 1 << 26  # elements of all nodes together
 POINTER = re.compile(r"= .*?\b(\w*ptr\d+)\b")  # that a line reads
+CAST = re.compile(r"= (?:[\w:]+<[\w:, ]+>)?\(?(tmp\d+)\)?(?:\.to\([\w.]+\))?;?\s*$")  # of a value
 RARE = 8  # of values of two kinds as many must be of either: fewer are equal by chance
 HIGHEST = (1 << 12, 97, 31, 11, 5, 3, 2, 1)  # what integers may be below, tried in turn
 
@@ -597,11 +598,20 @@ class _Verification:
         text = call.ran.text if call.ran is not None else ""
         if call.ran is not None:  # a line that reads memory has what is there, or what one of the two is made of
             texts = dict(enumerate(text.split("\n"), 1))
+            writes = {one.memory.argument: one.line for one in reversed(call.ran.accesses) if one.stored}
+            there: dict[str, list[str]] = {}  # by a value's name what is in the memory that it was read from
             for entry in tied:
-                pointer = POINTER.search(texts.get(entry["line"], ""))
-                name = call.names.get(pointer[1], "") if pointer and pointer[1] not in call.ran.stored else ""
-                if holds.get(name):
-                    entry["nodes"] = [node for node in entry["nodes"] if self._follows(node, holds[name])]
+                written = texts.get(entry["line"], "")
+                pointer, cast = POINTER.search(written), CAST.search(written)
+                if pointer and entry["line"] < writes.get(pointer[1], entry["line"] + 1):
+                    there[entry["name"]] = holds.get(call.names.get(pointer[1], ""), [])
+                else:
+                    there[entry["name"]] = there.get(cast[1], []) if cast else []
+                if held := there[entry["name"]]:
+                    entry["nodes"] = [
+                        node for node in entry["nodes"] if node in held
+                        or (self.operations.get(node) != INPUT and self._follows(node, held))
+                    ]  # fmt: skip
                     entry["part"] = entry["part"] if entry["nodes"] else None
         tied, shown = without_chance(tied, text, self.few, loaded, self.operations)
         for entry in tied:
@@ -615,6 +625,8 @@ class _Verification:
         stores: list[Store] = []
         for name, one in found.stores.items() if found.refused is None else ():
             nodes, part = self._settled(one, runs, order, own)
+            if name not in self.recorder.inputs:  # an input of few kinds of values is there by chance
+                nodes = [node for node in nodes if self.few.get(node) != INPUT]
             if text and kind == "kernel":
                 unseen = {one for one in nodes if self.few.get(one) in TEXTS or shows(self.operations.get(one))}
                 nodes = [node for node in nodes if node not in unseen or node in shown or node in loaded]

@@ -203,11 +203,11 @@ class Recorder:
         except Exception as error:  # what a kernel's Python may raise is the kernel's verdict, not the watch's
             call.refused, call.detail = "error", f"{type(error).__name__}: {error}".splitlines()[0][:200]
         call.seconds = time.monotonic() - began
+        for tensor, name in zip(tensors, found, strict=True):
+            self.met(name, tensor)
         if call.ran is not None:
             by_tensor = {id(tensor): name for tensor, name in zip(tensors, found, strict=True)}
             memories = {one.memory.argument: one.memory.tensor for one in call.ran.accesses}
-            for tensor, name in zip(tensors, found, strict=True):
-                self.met(name, tensor)
             call.names = {argument: by_tensor.get(id(tensor), "") for argument, tensor in memories.items()}
             call.reads = list(dict.fromkeys(call.names[one] for one in sorted(call.ran.loaded) if one in call.names))
             for argument, places in call.ran.stored.items():
@@ -241,9 +241,12 @@ class Recorder:
                 self.wrote(call, name, around[name])
             elif isinstance(around.get(name), tuple | list):
                 self.several[name] = call
+        changed = _changed(tree)
         for name, held in before.items():
             now = around.get(name)
-            if name not in call.writes and isinstance(now, torch.Tensor) and not _alike(now, held):
+            if name in call.writes or not isinstance(now, torch.Tensor):
+                continue
+            if name in changed or not _alike(now, held):
                 self.wrote(call, name, now)
         self.ended(call)
 
@@ -264,6 +267,22 @@ def _kinds(marks: torch.Tensor) -> set[int]:
         return set()
     low, high = map(int, marks.aminmax())
     return {low} if low == high else {int(one) for one in marks.unique()}
+
+
+def _changed(call: ast.Call) -> set[str]:
+    """The names that an operator's schema says it writes, with other values or the same."""
+    operator: Any = torch.ops
+    for part in ast.unparse(call.func).removeprefix("torch.ops.").split("."):
+        operator = getattr(operator, part, None)
+    arguments = operator._schema.arguments if isinstance(operator, torch._ops.OpOverload) else []
+    given: dict[str | int | None, ast.expr] = {
+        **dict(enumerate(call.args)),
+        **{one.arg: one.value for one in call.keywords},
+    }
+    written = [
+        given[key] for number, one in enumerate(arguments) if one.is_write for key in (number, one.name) if key in given
+    ]
+    return {one.id for value in written for one in ast.walk(value) if isinstance(one, ast.Name)}
 
 
 def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from second import lines
-from second.memory import Memory
+from second.memory import Called, Memory
 from second.operations import MADE, SCANS, SEVERAL, SIGNS, may_be, operation_of, unnamed
 from second.reasons import reason
 from second.sentences import Sentence, sentences
@@ -109,13 +109,17 @@ class Page:
         place = self.kernel.parameters.index(pointer)
         return here[0].given[place] if len(here) == 1 and place < len(here[0].given) else None
 
-    def made(self, pointer: str, name: str) -> str | None:
-        """Whether who wrote last what a parameter is given can have made a node, or what it is a view of."""
+    def made(self, pointer: str, name: str, line: int | None = None) -> str | None:
+        """Whether who wrote last what a parameter is given can have made a node, or what it is a view of.
+
+        Args:
+            line: at which it is read; none takes the first at which the kernel does.
+        """
         place, node = self.passed(pointer), self.texts.nodes.get(self._origin_of(name))
         if place is None or node is None or not self.call:
             return None
         written, read = (touched.get(pointer, []) for touched in (self.kernel.stored, self.kernel.loaded))
-        if written and read and written[0] < read[0]:  # an earlier loop of the kernel's own
+        if written and read and written[0] < (line or read[0]):  # an earlier loop of the kernel's own
             return "" if node.base in SIGNS and not self._no_line(node.base) else None
         maker = self.texts.maker(place, self.call.line)
         if maker is None:
@@ -135,12 +139,20 @@ class Page:
             return None
         if kernel is None or any(may_be(node.base, text) for text in kernel.text.split("\n") if "_meta=" not in text):
             return ""
+        if name != node.name and self._handed_on(maker, node.base):
+            return None
         parts = {one.offset for one in self.texts.written(maker) if one.allocation == place.allocation}
         if node.base == "cat" and len(parts) > 1:  # each piece is where it belongs as soon as it is stored
             return ""
         if node.base in SEVERAL and not ARITHMETIC.search(kernel.text):  # a copy of one of a library's results
             return None
         return f"{maker.name}, which made it on line {maker.line}, has no line that can be {node.name}"
+
+    def _handed_on(self, maker: Called, base: str) -> bool:
+        """Whether a call was given what another can have computed an operation in, and may have moved that."""
+        before = [self.texts.maker(one, maker.line) for one in maker.given if one is not None]
+        kernels = [self.texts.kernels.get(one.name) for one in before if one is not None]
+        return any(may_be(base, text) for one in kernels if one is not None for text in one.text.split("\n"))
 
     def _origin_of(self, name: str) -> str:
         """What a node is a view or a copy of, or one of several results of."""
@@ -511,7 +523,7 @@ class Page:
             if given and given not in self.texts.memory(buffer) and not self._view_of(given, buffer):
                 return f"the wrapper passes {given} as {pointer}"
             named_node = re.match(r"the result of `[^`]*` \(`(\w+)`\)", what)
-            if read and named_node and (cause := self.made(pointer, named_node[1])):
+            if read and named_node and (cause := self.made(pointer, named_node[1], int(places.split(", ")[0]))):
                 return cause
         if size and (known := self._bytes(buffer)) is not None and int(size.replace(",", "")) != known:
             return f"{buffer} has {known} bytes"

@@ -143,7 +143,7 @@ def _origin(texts: GraphTexts, kernel: KernelText, given: Given, made: Made, lin
     if node.target == "placeholder" and not any(given(pointer) == node.name for pointer in kernel.loaded):
         inputs = all(given(pointer) in texts.nodes for pointer in kernel.loaded)
         return f"the kernel is not given {node.name}" if inputs else None
-    loads = r"load\w*\(\w*ptr|ptr\d*\[|load\w*\(tmp" if kernel.language == "cpp" else r"load\w*\(|ptr\d*\["
+    loads = r"load\w*(?:<[^>]*>)?\(\w*ptr|ptr\d*\[|load\w*\(tmp" if kernel.language == "cpp" else r"load\w*\(|ptr\d*\["
     if one is None or one.target is None or re.search(loads, re.sub(r"loadu\(tmpbuf", "", one.text)):
         return _loaded(texts, kernel, given, made, one, node.name, memory is not None)
     if re.search(r"= tl\.full\(", one.text) and texts.constant(node.name):

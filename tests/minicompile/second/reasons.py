@@ -29,7 +29,8 @@ def _judged(texts: GraphTexts, one: list[str], two: list[str], said: str) -> str
     if "changes in place what the other has written" in said:
         for name in buffers:
             other = [_touching(texts, writes[side]) & {name} for side in (0, 1)]
-            if not any(name in writes[1 - side] and texts.memory(name) & changed[side] for side in (0, 1)):
+            written = [writes[side] | {*changed[side]} for side in (0, 1)]
+            if not any(name in written[1 - side] and texts.memory(name) & {*changed[side]} for side in (0, 1)):
                 if not any(other) or not any(name in some for some in writes):
                     return f"neither writes and the other changes {name}"
                 side = 0 if name in writes[0] else 1
@@ -79,7 +80,9 @@ def _judged(texts: GraphTexts, one: list[str], two: list[str], said: str) -> str
                 if read <= written
                 else None
             )
-        if len(loops) == 1 and read and read <= written:
+        # loops may have been put in another order since it was asked
+        asked = {dep for dep in _deps(texts, two, "reads") if _named(dep) in both} <= _deps(texts, one, "writes")
+        if len(loops) == 1 and read and read <= written and asked:
             return f"the second reads {', '.join(sorted(both))} by the very index by which the first writes it"
         return ""
     if "has to wait until the first has read" in said or "which the other reads as it was before" in said:

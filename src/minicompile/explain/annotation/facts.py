@@ -382,7 +382,8 @@ def _by_values(view: KernelView, buffer: str, found: Stored) -> Fact:
     if view.nodes[names[0]]["op"] == "placeholder":
         return Fact(view.words("buffers.holds_input", name=names[0]), "values")
     whole = _result(view, names[0], "values")
-    part = found["part"] or ("inside" if _is_larger(view, buffer, view.nodes[names[0]]) else None)
+    larger = any(_is_larger(view, one, view.nodes[names[0]]) for one in (buffer, found["buffer"]))
+    part = found["part"] or ("inside" if larger else None)
     return Fact(view.words(f"buffers.parts.{part}", whole=whole.what), "values") if part else whole
 
 
