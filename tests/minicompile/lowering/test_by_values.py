@@ -297,6 +297,25 @@ def test_memory_that_a_call_takes_over_holds_no_longer_what_the_graph_returns(ta
     assert store["returned"] is not taken
 
 
+@pytest.mark.parametrize(
+    ("of_second", "returned"),
+    [
+        ({"in_place": [["buf0", "buf0"]]}, False),  # under the same name
+        ({"reads": ["buf7"], "status": "refused"}, False),  # under another, by a call that was not run
+        ({"reads": ["buf7"]}, True),
+        ({"reads": ["arg0_1"], "status": "refused"}, True),
+    ],
+)
+def test_a_part_that_is_written_again_is_not_what_the_graph_returns(of_second, returned):
+    first = call("triton_poi_fused_new_zeros_0", 145, stores={"buf0": (["full_default"], "repeated")})
+    second = {**call("triton_poi_fused_exp_index_add_new_zeros_1", 152), **of_second}
+    held = buffers(arg0_1=["arg0_1"], buf0=["full_default"], buf7=[], returned=["buf0"])
+    held["buf7"]["allocation"] = held["buf0"]["allocation"]
+    capture = with_ties("index_add", "simulated", ties([first, second], held, buffer=["full_default"]))
+    [store] = capture["graphs"][0]["calls"][0]["values"]["stores"]
+    assert store["returned"] is returned
+
+
 @pytest.mark.parametrize(("few", "left"), [(True, [40]), (False, [38, 39, 40])])
 def test_a_sum_of_few_kinds_of_values_is_tied_to_its_last_line_alone(few, left):
     kernel = "triton_per_fused__log_softmax_nll_loss_forward_1"

@@ -21,8 +21,15 @@ BYTES |= {"int64": 8, "float64": 8}
 class Memory:
     """A tensor of the wrapper: an allocation, and how it lies there; sizes are none where nobody said them."""
 
-    def __init__(self, allocation: int, size: tuple | None = None, offset: int = 0, dtype: str | None = None) -> None:
-        self.allocation, self.size, self.offset, self.dtype = allocation, size, offset, dtype
+    def __init__(
+        self,
+        allocation: int,
+        size: tuple | None = None,
+        offset: int = 0,
+        dtype: str | None = None,
+        stride: tuple | None = None,
+    ) -> None:
+        self.allocation, self.size, self.offset, self.dtype, self.stride = allocation, size, offset, dtype, stride
 
     def __getitem__(self, place: int) -> "Memory":  # one of a library's several results
         if isinstance(place, int) and self.size is None:
@@ -36,8 +43,24 @@ class Memory:
     __bool__ = __int__ = __float__ = __index__ = item  # type: ignore[assignment]
 
     def may_meet(self, other: "Memory") -> bool:
-        """Whether both may hold the same place: not if they are parts of one size that begin elsewhere in a buffer."""
-        return self.allocation == other.allocation and (self.offset == other.offset or self.size != other.size)
+        """Whether both may hold the same place; parts of one size that begin elsewhere may not, where more is unknown."""
+        if self.allocation != other.allocation:
+            return False
+        if (mine := self.places) is not None and (others := other.places) is not None:
+            return not mine.isdisjoint(others)
+        return self.offset == other.offset or self.size != other.size
+
+    @property
+    def places(self) -> set[int] | None:
+        """The elements of the allocation that it has; none where they are not known, or too many."""
+        if self.size is None or self.stride is None or not all(isinstance(one, int) for one in self.size + self.stride):
+            return None
+        if math.prod(self.size) > 1 << 16:
+            return None
+        found = {self.offset}
+        for length, step in zip(self.size, self.stride, strict=True):
+            found = {place + number * step for place in found for number in range(length)}
+        return found
 
     @property
     def bytes(self) -> int | None:
@@ -142,11 +165,12 @@ class Ran:
             frame = frame.f_back
         return frame.f_lineno
 
-    def _new(self, size: tuple, _stride: tuple, dtype: Any = None, *_more: object) -> Memory:
-        return Memory(next(_numbers), size, 0, dtype.name.split(".")[-1] if isinstance(dtype, Anything) else None)
+    def _new(self, size: tuple, stride: tuple, dtype: Any = None, *_more: object) -> Memory:
+        kind = dtype.name.split(".")[-1] if isinstance(dtype, Anything) else None
+        return Memory(next(_numbers), size, 0, kind, stride)
 
-    def _view(self, one: Memory, size: tuple, _stride: tuple, offset: int = 0) -> Memory:
-        return Memory(one.allocation, size, one.offset + offset, one.dtype)
+    def _view(self, one: Memory, size: tuple, stride: tuple, offset: int = 0) -> Memory:
+        return Memory(one.allocation, size, one.offset + offset, one.dtype, stride)
 
     def _record(self, name: str, given: tuple, named: dict) -> Any:
         if re.match(r"assert_|get_raw_stream|torch\.cuda\.|torch\._C", name):

@@ -95,3 +95,23 @@ def test_an_input_is_where_it_is_read_and_where_that_is_passed_on():
     for loaded, where in (({"given"}, ["tmp0", "tmp1", "tmp2", "tmp3", "tmp4", "tmp5", "tmp6"]), (set(), [])):
         made, _ = without_chance(lines("given")[:7], SUMS, {}, loaded, {"given": "placeholder"})
         assert [one["name"] for one in made if one["nodes"]] == where
+
+
+TIMES_ONE = """def kernel(in_ptr0, out_ptr0):
+    tmp0 = libdevice.rsqrt(tmp9)
+    tmp1 = tmp0 * tmp8
+    tmp2 = (r0_2).to(tl.int16)
+    tmp3 = tl.where(r0_mask & xmask, tmp1, -2147483648)
+    tmp4 = triton_helpers.max2(tmp3, 1)[:, None]"""
+
+
+def test_a_product_is_no_root_a_cast_no_power_and_a_masked_value_no_maximum():
+    operations = {"root": "rsqrt", "product": "mul", "square": "pow", "largest": "max"}
+    made, _ = without_chance(lines(*operations)[:5], TIMES_ONE, {}, set(), operations)
+    named = {node: [one["name"] for one in made if node in one["nodes"]] for node in operations}
+    assert named == {
+        "root": ["tmp0"],
+        "product": ["tmp1", "tmp3", "tmp4"],  # what is passed on has its values
+        "square": ["tmp0", "tmp1", "tmp3", "tmp4"],
+        "largest": ["tmp4"],
+    }

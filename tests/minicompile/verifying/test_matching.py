@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from minicompile.verifying.matching import Candidates, Values, apart
+from minicompile.verifying.matching import Candidates, Values, apart, matched, whole_pair
 
 
 @pytest.fixture(scope="module")
@@ -39,3 +39,28 @@ def test_infinities_and_what_is_no_number_are_equal_to_themselves_alone():
     node = Values.of("x", torch.tensor([math.inf, -math.inf, math.nan, 1.0, math.nan]))
     made = torch.tensor([math.inf, math.inf, math.nan, math.inf, 1.0], dtype=torch.float64)
     assert apart(made, node, torch.arange(5), torch.float32).tolist() == [0.0, math.inf, 0.0, math.inf, math.inf]
+
+
+class Rows:
+    """In the place of a graph's views: four elements are the first or the second row of three."""
+
+    @staticmethod
+    def ways(shape, of):
+        return [None] if shape == of else [torch.arange(4), torch.arange(4, 8)] if (shape, of) == ((4,), (3, 4)) else []
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (torch.tensor([0.0, 0.0, 0.0, 0.0]), []),  # as some of the node's elements are
+        (torch.tensor([1e-9, -3e-9, 2e-9, 1e-9]), []),
+        (torch.tensor([0.0, 0.0, 2.0, -1.0]), ["node"]),
+        (torch.tensor([True, False, True, True]), ["flags"]),  # and not the numbers 1 and 0
+        (torch.tensor([1, 0, 1, 1]), ["flags", "numbers"]),
+    ],
+)
+def test_zeros_are_no_elements_and_a_flag_is_no_number(content, found):
+    node = torch.tensor([[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 2.0, -1.0], [3.0, 4.0, -5.0, 6.0]])
+    flags = torch.tensor([True, False, True, True])
+    candidates = Candidates([Values.of(*one) for one in (("node", node), ("flags", flags), ("numbers", flags.int()))])
+    assert sorted(matched(whole_pair(content), [*candidates.every], candidates, Rows(), 4)) == found

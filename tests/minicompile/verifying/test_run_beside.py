@@ -193,6 +193,28 @@ def test_what_is_changed_in_place():
     assert ties["buffers"]["arg0_1"]["input"] == "arg0_1"
 
 
+def test_a_library_has_written_what_its_schema_says_with_the_same_values_or_others():
+    """Nothing is added to flags that are not set: they are written all the same."""
+    flags, places = torch.zeros(6, dtype=torch.bool), torch.randint(0, 6, (9,))
+    (live,) = lives(lambda x, places: flags.clone().scatter_add(0, places, x.isnan()), torch.randn(9), places)
+    ties = ties_of(live)
+    (library,) = [one for one in ties["calls"] if one["kind"] == "library"]
+    assert library["writes"]
+    assert [library["writes"][0]] * 2 in library["in_place"]
+
+
+def test_memory_that_products_left_is_no_input_that_is_zero_as_well():
+    """A backward graph whose forward graph left zeros: what it computes of them is zero, too."""
+    x, weight = torch.randn(5, 5), torch.randn(5, 5, requires_grad=True)
+    with fresh_dynamo(), watch("simulated") as seen:
+        torch.compile(lambda x, weight: ((x.triu(9) * weight).cos().triu(9) @ weight).sin().sum())(x, weight)
+    _, ties = all_ties([one["live"] for one in seen.lowered])
+    products = [store for one in ties["calls"] if one["kind"] == "library" for store in one["stores"]]
+    given = {name for name, one in ties["buffers"].items() if one["input"]}
+    assert any(store["nodes"] for store in products)
+    assert not any(given.intersection(store["nodes"]) for store in products)
+
+
 def test_a_loops_sums_are_parts_of_the_result():
     """A long row is summed in a loop: what it gathers is a part of the sum, and only the last line is the sum."""
     (live,) = lives(lambda x: (x.sin() * x).sum(-1), torch.randn(3, 5000))
