@@ -43,7 +43,7 @@ class Memory:
     __bool__ = __int__ = __float__ = __index__ = item  # type: ignore[assignment]
 
     def may_meet(self, other: "Memory") -> bool:
-        """Whether both may hold the same place; parts of one size that begin elsewhere may not, where more is unknown."""
+        """Whether both may hold the same place; where more is unknown, not if of one size and begun elsewhere."""
         if self.allocation != other.allocation:
             return False
         if (mine := self.places) is not None and (others := other.places) is not None:
