@@ -25,6 +25,7 @@ from second.texts import GraphTexts
 
 PANES = ("code", "aten", "ir_before", "ir_after")
 TARGETS = ("cpu", "simulated")
+ANY_TARGET = (*TARGETS, "cuda")  # which asks for a GPU
 
 
 @dataclass
@@ -117,6 +118,11 @@ def _compiled(names: list[str], targets: list[str], folder: Path) -> Iterator[tu
                 torch.manual_seed(0)
                 try:
                     model, inputs = getattr(module, make)()
+                    if target == "cuda":
+                        model, inputs = (
+                            model.cuda(),
+                            torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.cuda, inputs),
+                        )
                     with mock.patch.object(AsyncCompile, "cpp_pybinding", return_value=lambda *_arguments: None):
                         watched = watch_model(
                             model, inputs, target=target, train=train, name=path.stem, machine_code=False, **verified
@@ -131,7 +137,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="MODEL")
     parser.add_argument("--keep", metavar="SET", help="keep the counts for the table of explained models")
-    parser.add_argument("--target", action="append", choices=TARGETS)
+    parser.add_argument("--target", action="append", choices=ANY_TARGET)
     parser.add_argument("--folder", type=Path, help="compile this folder's models")
     parser.add_argument("--random", type=int, metavar="SEED", help="compile random models of this seed")
     parser.add_argument("--models", type=int, default=10)

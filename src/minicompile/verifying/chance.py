@@ -23,13 +23,13 @@ TEXTS = {
 NAMED = {
     "abs": "abs|where|max", "sign": "sign|[<>]|where", "exp": "exp", "log": "log", "sqrt": "sqrt|pow",
     "rsqrt": "sqrt|pow", "erf": "erf", "sin": "sin", "cos": "cos", "tanh": "tanh|exp", "maximum": "max|where",
-    "minimum": "min|where",
+    "minimum": "min|where", "pow": r"[*/]|pow|sqrt|reciprocal|\[&\]|^\s*$",  # the last two of a block of C++
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"), "scan"),
 }  # fmt: skip
 # in Triton alone, for C++ writes values out in blocks of lines
 WRITTEN = {
     "mul": r"[*&]|fma|where", "add": r"[+|-]|fma", "sub": r"[+-]|fma", "div": r"[/*]|div|>>", "neg": "-",
-    "reciprocal": "/|reciprocal", "pow": "[*/]|pow|sqrt|reciprocal", "sigmoid": "sigmoid|exp",
+    "reciprocal": "/|reciprocal", "sigmoid": "sigmoid|exp",
     **dict.fromkeys(("max", "amax", "argmax"), "max|where|[<>]"),
     **dict.fromkeys(("min", "amin", "argmin"), "min|where|[<>]"),
 }  # fmt: skip

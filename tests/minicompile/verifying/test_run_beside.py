@@ -215,6 +215,28 @@ def test_memory_that_products_left_is_no_input_that_is_zero_as_well():
     assert not any(given.intersection(store["nodes"]) for store in products)
 
 
+def test_what_is_cast_as_it_is_read_follows_from_the_memory_that_it_is_read_from():
+    """Of a half that was put beside another, memory has it alone and together: a cast is of the one that is read."""
+
+    def loss(x, weight):
+        half = (x * weight).half()
+        return half.float().square().mean() + torch.cat([half.erf(), half]).float().square().mean()
+
+    unbuilt = mock.patch.object(AsyncCompile, "cpp_pybinding", return_value=lambda *_arguments: None)
+    with fresh_dynamo(), watch(None) as seen, unbuilt:
+        torch.compile(loss, options=FAST)(torch.randn(9, 6), torch.randn(9, 6, requires_grad=True)).backward()
+    backward = all_ties([one["live"] for one in seen.lowered])[1]
+    (call,) = [one for one in backward["calls"] if one["kind"] == "kernel"]
+    code = seen.lowered[1]["live"].code
+    text = code[code.index("#include <torch") :].split("\n")
+    given = re.search(rf"^ +{call['kernel']}\((.*)\)", code, re.M)[1].split(", ")
+    pointer = re.findall(r"\* ?(\w*ptr\d+)", code[code.index("void  kernel(") :])[given.index("cat")]
+    read = re.findall(rf"auto (tmp\d+) = .*\b{pointer} \+", code)
+    casts = [one for one in call["lines"] if re.search(rf"= .*convert.*\(({'|'.join(read)})\)", text[one["line"] - 1])]
+    assert casts
+    assert not any("convert_element_type_1" in one["nodes"] for one in casts)
+
+
 def test_a_loops_sums_are_parts_of_the_result():
     """A long row is summed in a loop: what it gathers is a part of the sum, and only the last line is the sum."""
     (live,) = lives(lambda x: (x.sin() * x).sum(-1), torch.randn(3, 5000))
