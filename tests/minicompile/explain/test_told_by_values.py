@@ -397,3 +397,12 @@ def test_memory_in_which_is_looked_up_is_not_named_after_what_was_found_there():
     read = next(line for line in told.splitlines() if line.startswith("- `buf0`"))
     assert "by Inductor's notes the result of `aten.addmm.default` (`addmm`)" in read
     assert "gather" not in read
+
+
+@pytest.mark.parametrize(("rows", "said"), [(10, "the result of"), (11, "in a part of it the result of")])
+def test_memory_that_is_given_whole_has_what_is_smaller_in_a_part_of_it(rows, said):
+    """`buf1` is rows of `buf0`, which is what the kernel is given and what the page names."""
+    view = views_of(captured("index_add", "simulated").capture)[1]
+    view.buffers["buf0"] = {**view.buffers["buf0"], "size": [rows, 4]}
+    found = {"buffer": "buf0", "nodes": ["index_put"], "part": None, "returned": False}
+    assert facts.what_is(view, "buf1", found).what.startswith(said)
