@@ -21,6 +21,7 @@ import torch
 
 from minicompile.torch_private.names import owner
 from minicompile.verifying.blocks import Memory, Unable
+from minicompile.verifying.forked import Shared, forked
 from minicompile.verifying.kernels import Access, Ran, Seen
 
 NOTED = 1 << 17  # values of a line that are kept
@@ -271,9 +272,13 @@ def _folder() -> Path:
 
 
 class Library:
-    """The kernels of some graphs, built."""
+    """The kernels of some graphs, built for the vectors that Inductor wrote them for.
 
-    def __init__(self, codes: Iterable[str]) -> None:
+    What is built for narrower ones loads and stores beyond its end.
+    """
+
+    def __init__(self, codes: Iterable[str], vectors: Any) -> None:
+        self._vectors = vectors
         self.texts: dict[str, Text] = {}
         self.unread: dict[str, Unable] = {}
         for source in dict.fromkeys(one for code in codes for one in SOURCES.findall(code)):
@@ -289,7 +294,7 @@ class Library:
         if not texts:
             return
         try:
-            built: ctypes.CDLL | Unable = _built(texts)
+            built: ctypes.CDLL | Unable = _built(texts, self._vectors)
         except Unable as error:
             if error.code == "not_built" and len(texts) > 1:
                 middle = len(texts) // 2
@@ -299,8 +304,8 @@ class Library:
             built = error
         self._built |= dict.fromkeys((one.source for one in texts), built)
 
-    def run(self, source: str, arguments: Sequence[Any]) -> Ran:
-        """Run a kernel on its arguments."""
+    def run(self, source: str, arguments: Sequence[Any], seconds: float = SECONDS) -> Ran:
+        """Run a kernel on its arguments, in a process of its own: a kernel may be wrong, and end whoever runs it."""
         if source in self.unread:
             raise self.unread[source]
         if source not in self._built:
@@ -311,8 +316,10 @@ class Library:
         given = dict(zip(text.parameters, arguments, strict=True))
         tensors = {name: one for name, one in given.items() if isinstance(one, torch.Tensor)}
         before = {name: _flat(one).clone() for name, one in tensors.items() if name not in text.constant}
-        library.begin_notes(ctypes.c_int64(len(text.lines)), ctypes.c_int64(NOTED))
-        getattr(library, text.name)(*map(_passed, arguments))
+        shared = Shared(tensors.values())
+        passed = [_passed(shared.address(one) if isinstance(one, torch.Tensor) else one, one) for one in arguments]
+        notes = forked(lambda: _notes_of(text, library, passed), seconds)
+        shared.take_back()
         ran = Ran(programs=1, random=any(name in source for name in DRAWN), text=source.lstrip("\n"))
         ran.loaded = {one.pointer for one in text.addresses if not one.stored or one.pointer not in before} & set(
             tensors
@@ -322,24 +329,22 @@ class Library:
             now = _flat(tensors[name])
             changed = (now != held) & ~((now != now) & (held != held))
             ran.stored[name] = [changed.nonzero().reshape(-1)]
-        self._noted(text, library, tensors, {n: v for n, v in given.items() if isinstance(v, int)}, ran)
+        self._noted(text, notes, tensors, {n: v for n, v in given.items() if isinstance(v, int)}, ran)
         return ran
 
     def _noted(
-        self, text: Text, library: ctypes.CDLL, tensors: dict[str, torch.Tensor], symbols: dict[str, int], ran: Ran
+        self, text: Text, notes: "dict[int, Notes]", tensors: dict[str, torch.Tensor], symbols: dict[str, int], ran: Ran
     ) -> None:
         roots: dict[int, dict[str, int]] = {}
         columns: dict[int, tuple[dict[str, torch.Tensor], torch.Tensor]] = {}
         for one in text.lines:
-            count, lanes = library.count_notes(ctypes.c_int64(one.number)), library.lanes_of(ctypes.c_int64(one.number))
-            if not count:
+            if one.number not in notes:
                 continue
-            times = count // lanes
-            values = _noted_at(library.values_of, one.number, ctypes.c_double, count)
+            lanes, values = notes[one.number].lanes, torch.from_numpy(notes[one.number].values)
+            times = len(values) // lanes
             where: dict[str, torch.Tensor] = {}
             if one.axes:
-                size = times * len(one.axes)
-                table = _noted_at(library.where_of, one.number, ctypes.c_int64, size)
+                table = torch.from_numpy(notes[one.number].where)
                 table = table.reshape(times, len(one.axes)).repeat_interleave(lanes, 0)
                 for place, axis in enumerate(one.axes):
                     column = table[:, place]
@@ -376,7 +381,7 @@ class Library:
             dense = torch.full((max(total, 1),), float("nan"), dtype=torch.float64)
             there = torch.zeros(max(total, 1), dtype=torch.bool)
             dense[flat_place[inside]], there[flat_place[inside]] = values[inside], True
-            dtype = KINDS[library.kind_of_line(ctypes.c_int64(one.number))]
+            dtype = KINDS[notes[one.number].kind]
             held = (dense if dtype.is_floating_point else dense.nan_to_num(0.0)).to(dtype)
             ran.branches[one.line] = one.branch
             seen = Seen(one.root, held.reshape(shape), there.reshape(shape), False)
@@ -456,42 +461,63 @@ def _flat(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().as_strided((size,), (1,), 0)
 
 
-def _passed(one: Any) -> Any:
-    if isinstance(one, torch.Tensor):
-        return ctypes.c_void_p(one.data_ptr())
-    return ctypes.c_int64(one) if isinstance(one, int) else ctypes.c_double(one)
+def _passed(value: Any, argument: Any) -> Any:
+    if isinstance(argument, torch.Tensor):
+        return ctypes.c_void_p(value)
+    return ctypes.c_int64(value) if isinstance(value, int) else ctypes.c_double(value)
 
 
-def _noted_at(function: Any, number: int, kind: Any, count: int) -> torch.Tensor:
+@dataclass
+class Notes:
+    """What was noted of a line: its values in order, in vectors of so many lanes, and where each vector was."""
+
+    lanes: int
+    kind: int
+    values: numpy.ndarray
+    where: numpy.ndarray
+
+
+def _notes_of(text: Text, library: ctypes.CDLL, passed: Sequence[Any]) -> dict[int, Notes]:
+    """Call a kernel, and take what it notes, by the numbers of lines."""
+    library.begin_notes(ctypes.c_int64(len(text.lines)), ctypes.c_int64(NOTED))
+    getattr(library, text.name)(*passed)
+    found = {}
+    for one in text.lines:
+        number = ctypes.c_int64(one.number)
+        if count := library.count_notes(number):
+            lanes = library.lanes_of(number)
+            values = _noted_at(library.values_of, number, ctypes.c_double, count)
+            where = _noted_at(library.where_of, number, ctypes.c_int64, count // lanes * len(one.axes))
+            found[one.number] = Notes(lanes, library.kind_of_line(number), values, where)
+    return found
+
+
+def _noted_at(function: Any, number: ctypes.c_int64, kind: Any, count: int) -> numpy.ndarray:
+    if not count:
+        return numpy.empty(0, kind)
     function.restype = ctypes.c_void_p
-    held = (kind * count).from_address(function(ctypes.c_int64(number)))
-    return torch.from_numpy(numpy.ctypeslib.as_array(held).copy())
+    return numpy.ctypeslib.as_array((kind * count).from_address(function(number))).copy()
 
 
-def _flags(sources: str) -> list[str]:
-    isas = {type(one).__name__: one for one in owner("pick_vec_isa").supported_vec_isa_list}
-    # a vector that is built narrower than it was written is loaded beyond its end
-    counts = re.findall(r"Vectorized<float>::loadu\([^;]*?static_cast<int64_t>\((\d+)L?\)\)", sources)
-    wide = any(int(one) > 8 for one in counts) or re.search(r"\+=\s*static_cast<int64_t>\(16L?\)", sources)
-    found = isas.get("VecAVX512" if wide and "VectorizedN<float,2>" not in sources else "VecAVX2")
-    if found is None:
+def _flags(vectors: Any) -> list[str]:
+    if vectors is None:
         raise Unable("no_vector_unit")
-    options = owner("cpp_options").CppTorchOptions(vec_isa=found, warning_all=False)
+    options = owner("cpp_options").CppTorchOptions(vec_isa=vectors, warning_all=False)
     return [
         *(f"-I{path}" for path in options.get_include_dirs()),
         *(f"-D{one.strip()}" for one in options.get_definitions()),
-        *found.build_arch_flags().split(),
+        *vectors.build_arch_flags().split(),
         *(f"-L{path}" for path in options.get_libraries_dirs()),
         *(f"-l{one}" for one in options.get_libraries()),
     ]
 
 
-def _built(texts: list[Text]) -> ctypes.CDLL:
+def _built(texts: list[Text], vectors: Any) -> ctypes.CDLL:
     compiler = shutil.which("g++")
     if compiler is None:
         raise Unable("no_compiler")
     sources = "\n".join(one.source for one in texts)
-    flags = _flags(sources)
+    flags = _flags(vectors)
     folder = _folder()
     key = hashlib.sha256((sources + " ".join(flags)).encode()).hexdigest()[:16]
     headers = [line for line in dict.fromkeys(sources.splitlines()) if line.startswith("#include")]

@@ -44,6 +44,7 @@ class Live:
     index: int | None = None  # of Dynamo's graph
     backward: bool = False
     left: list[list[Any]] = field(default_factory=list)  # by input what the graph gave when it was run here
+    vectors: Any = None  # for which its C++ was written, a VecISA of Inductor's; none where torch cannot say
     left_own: bool = False  # whether the first of those inputs was the model's own
 
 
@@ -56,16 +57,15 @@ def all_ties(lives: Sequence[Live | None], seconds: float = math.inf) -> list[Ti
     """
     if seconds <= 0:
         return [refused("no_time") for _ in lives]
-    library = None
     began = time.monotonic()
     known = [live for live in lives if live is not None]
-    codes = [
-        code
-        for code in (live.code for live in known)
-        if "cpp_pybinding" in code and "async_compile.triton(" not in code
-    ]
+    codes: dict[str, list[str]] = {}  # by the vectors that they were written for
+    for one in known:
+        if "cpp_pybinding" in one.code and "async_compile.triton(" not in one.code:
+            codes.setdefault(str(one.vectors), []).append(one.code)
+    vectors = {str(one.vectors): one.vectors for one in known}
     try:
-        library = Library(codes) if codes else None
+        libraries = {name: Library(some, vectors[name]) for name, some in codes.items()}
     except Exception as error:
         return [refused("error", f"{type(error).__name__}: {error}".splitlines()[0][:200]) for _ in lives]
     built = time.monotonic() - began
@@ -79,7 +79,7 @@ def all_ties(lives: Sequence[Live | None], seconds: float = math.inf) -> list[Ti
             made[place] = refused("not_held")
             continue
         before = forward.get(live.index) if live.backward else None
-        made[place] = ties_of(live, share, min(PER_CALL, share), library, before)
+        made[place] = ties_of(live, share, min(PER_CALL, share), libraries.get(str(live.vectors)), before)
         if not live.backward:
             forward[live.index] = live
     for one in known:

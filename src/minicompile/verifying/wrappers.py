@@ -314,10 +314,10 @@ class _Compiler:
     def cpp_pybinding(self, _arguments: list[str], source: str) -> Any:
         recorder, library = self.recorder, self.library
 
-        def compiled(arguments: tuple, _call: Call, _seconds: float) -> kernels.Ran:
+        def compiled(arguments: tuple, _call: Call, seconds: float) -> kernels.Ran:
             if library is None:
                 raise Unable("cpp", "a C++ kernel in code for another target")
-            return library.run(source, arguments)
+            return library.run(source, arguments, seconds)
 
         def run(*arguments: Any) -> None:
             frame = sys._getframe(1)

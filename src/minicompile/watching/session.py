@@ -17,7 +17,7 @@ from unittest import mock
 import torch
 
 from minicompile.torch_private import gpu_decompositions, installed, simulated
-from minicompile.torch_private.names import owner
+from minicompile.torch_private.names import lookup, owner
 from minicompile.verifying import user_kernels as verifying_user_kernels
 from minicompile.verifying.graphs import is_whole
 from minicompile.verifying.verify import LARGEST, Live
@@ -247,7 +247,10 @@ def _live(graph, made: dict, given: list) -> Live:
     constants = {**getattr(graph, "constants", {}), **getattr(graph, "torchbind_constants", {})}
     proposed = {one["name"]: one["node"] for one in made["buffers"]}
     users = verifying_user_kernels.noted(graph.module)
-    return Live(graph.module, made["code"], constants, proposed, users, given, made["index"], made["backward"])
+    pick = lookup("pick_vec_isa")
+    vectors = pick() if pick else None
+    return Live(graph.module, made["code"], constants, proposed, users, given, made["index"], made["backward"],
+                vectors=vectors)  # fmt: skip
 
 
 def _never_run(*_args):
