@@ -330,6 +330,9 @@ class Library:
             changed = (now != held) & ~((now != now) & (held != held))
             ran.stored[name] = [changed.nonzero().reshape(-1)]
         self._noted(text, notes, tensors, {n: v for n, v in given.items() if isinstance(v, int)}, ran)
+        for access in ran.accesses:  # the same values may have been written again
+            if access.stored and access.mask is not None and access.memory.argument in ran.stored:
+                ran.stored[access.memory.argument].append(access.offsets[access.mask])
         return ran
 
     def _noted(
