@@ -26,13 +26,14 @@ NAMED = {
     "minimum": "min|where", "pow": r"[*/]|pow|sqrt|reciprocal|\[&\]|^\s*$",  # the last two of a block of C++
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"), "scan"),
 }  # fmt: skip
-# in Triton alone, for C++ writes values out in blocks of lines
+# and but in a block of lines, as C++ has them, or what such a block gives
 WRITTEN = {
-    "mul": r"[*&]|fma|where", "add": r"[+|-]|fma", "sub": r"[+-]|fma", "div": r"[/*]|div|>>", "neg": "-",
+    "mul": r"[*&]|fm|where", "add": r"[+|-]|fm", "sub": r"[+-]|fm", "div": r"[/*]|div|>>", "neg": "-|neg",
     "reciprocal": "/|reciprocal", "sigmoid": "sigmoid|exp",
     **dict.fromkeys(("max", "amax", "argmax"), "max|where|[<>]"),
     **dict.fromkeys(("min", "amin", "argmin"), "min|where|[<>]"),
 }  # fmt: skip
+BLOCK = re.compile(r"^\s*$|\[&\]|tmp\d+\(\)")
 # operations that a sum of two values is not, whatever the values
 NO_SUM = ("mul", "div", "pow", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh", "erf")
 SUM = re.compile(r"^\s*tmp\d+ [+-] tmp\d+;?\s*$")
@@ -82,7 +83,7 @@ def is_no_line_of(operation: str, right: str, reads: bool, up_to_index: bool, te
         return up_to_index
     if operation in NO_MOVE and (reads or MOVE.match(right) is not None):
         return True
-    signs = NAMED.get(operation) or (WRITTEN.get(operation) if "tl." in text else None)
+    signs = NAMED.get(operation) or (WRITTEN.get(operation) if not BLOCK.search(right) else None)
     return signs is not None and re.search(signs, right) is None
 
 
