@@ -24,6 +24,7 @@ __all__ = [
     "uncompiled_call",
     "version_of",
     "versions_kept",
+    "written_arguments",
 ]
 
 COMPILED_CALL = "_compiled_call_impl"  # the attribute of a module that torch calls in place of its own call
@@ -32,6 +33,12 @@ COMPILED_CALL = "_compiled_call_impl"  # the attribute of a module that torch ca
 def operator_name(operator: Any) -> str:
     """An operator's name without namespace and overload: `all_reduce` of `_c10d_functional::all_reduce.default`."""
     return operator._schema.name.split("::")[1]
+
+
+def written_arguments(operator: Any) -> list[tuple[int, str]]:
+    """The arguments that an operator's schema says it writes, by place and name; none of what is no operator."""
+    schema = getattr(operator, "_schema", None)
+    return [(place, one.name) for place, one in enumerate(schema.arguments if schema else ()) if one.is_write]
 
 
 def storage_identity(storage: torch.UntypedStorage) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from minicompile.torch_private.tensors import storage_identity
+from minicompile.torch_private.tensors import storage_identity, written_arguments
 from minicompile.verifying import kernels, random_numbers
 from minicompile.verifying.blocks import Unable
 from minicompile.verifying.cpp import Library
@@ -274,14 +274,11 @@ def _changed(call: ast.Call) -> set[str]:
     operator: Any = torch.ops
     for part in ast.unparse(call.func).removeprefix("torch.ops.").split("."):
         operator = getattr(operator, part, None)
-    arguments = operator._schema.arguments if isinstance(operator, torch._ops.OpOverload) else []
     given: dict[str | int | None, ast.expr] = {
         **dict(enumerate(call.args)),
         **{one.arg: one.value for one in call.keywords},
     }
-    written = [
-        given[key] for number, one in enumerate(arguments) if one.is_write for key in (number, one.name) if key in given
-    ]
+    written = [given[key] for names in written_arguments(operator) for key in names if key in given]
     return {one.id for value in written for one in ast.walk(value) if isinstance(one, ast.Name)}
 
 
