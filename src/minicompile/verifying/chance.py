@@ -23,13 +23,13 @@ TEXTS = {
 NAMED = {
     "abs": "abs|where|max", "sign": "sign|[<>]|where", "exp": "exp", "log": "log", "sqrt": "sqrt|pow",
     "rsqrt": "sqrt|pow", "erf": "erf", "sin": "sin", "cos": "cos", "tanh": "tanh|exp", "maximum": "max|where",
-    "minimum": "min|where", "pow": r"[*/]|pow|sqrt|reciprocal|\[&\]|^\s*$",  # the last two of a block of C++
+    "minimum": "min|where",
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"), "scan"),
 }  # fmt: skip
-# and but in a block of lines, as C++ has them, or what such a block gives
+# and but where a block of C++ begins, or where what such a block gives is taken
 WRITTEN = {
-    "mul": r"[*&]|fm|where", "add": r"[+|-]|fm", "sub": r"[+-]|fm", "div": r"[/*]|div|>>", "neg": "-|neg",
-    "reciprocal": "/|reciprocal", "sigmoid": "sigmoid|exp",
+    "mul": r"[*&]|fn?m[as]|where", "add": r"[+|-]|fn?m[as]", "sub": r"[+-]|fn?m[as]", "div": r"[/*]|div|>>",
+    "neg": "-|neg", "reciprocal": "/|reciprocal", "sigmoid": "sigmoid|exp", "pow": "[*/]|pow|sqrt|reciprocal",
     **dict.fromkeys(("max", "amax", "argmax"), "max|where|[<>]"),
     **dict.fromkeys(("min", "amin", "argmin"), "min|where|[<>]"),
 }  # fmt: skip

@@ -15,9 +15,9 @@ so few kinds, a flag that is always set say, that they may be another's by chanc
 of a branch is `true_graph_0.cos`; of an operation that changes several of its arguments each is `operation[0]`.
 
 Codes of refusals: `time`, `size`, `error` (of ours, with its kind), `language` (of Triton, with what), `descriptor`,
-`out_of_bounds`, `assert`, `several_programs`, `kernel_kind`, `cpp`, `no_compiler`, `not_built`, `no_vector_unit`,
-`user_kernel`, `random`, `input`, `integers` (that only the model knows, for an operator that does not check them),
-`symbol`, `dtype`, `complex`, `constant`, `not_held`.
+`out_of_bounds`, `crashed`, `assert`, `several_programs`, `kernel_kind`, `cpp`, `no_compiler`, `not_built`,
+`no_vector_unit`, `user_kernel`, `random`, `input`, `integers` (that only the model knows, for an operator that does not
+check them), `symbol`, `dtype`, `complex`, `constant`, `not_held`.
 """
 
 from typing import Any, NotRequired, TypedDict

@@ -44,8 +44,8 @@ class Live:
     index: int | None = None  # of Dynamo's graph
     backward: bool = False
     left: list[list[Any]] = field(default_factory=list)  # by input what the graph gave when it was run here
-    vectors: Any = None  # for which its C++ was written, a VecISA of Inductor's; none where torch cannot say
     left_own: bool = False  # whether the first of those inputs was the model's own
+    vectors: Any = None  # for which its C++ was written, a VecISA of Inductor's; none where torch cannot say
 
 
 def all_ties(lives: Sequence[Live | None], seconds: float = math.inf) -> list[Ties]:

@@ -242,11 +242,11 @@ class Recorder:
             elif isinstance(around.get(name), tuple | list):
                 self.several[name] = call
         changed = _changed(tree)
-        for name, held in before.items():
+        for name in dict.fromkeys((*before, *changed)):  # of much memory no copy is kept
             now = around.get(name)
             if name in call.writes or not isinstance(now, torch.Tensor):
                 continue
-            if name in changed or not _alike(now, held):
+            if name in changed or not _alike(now, before[name]):
                 self.wrote(call, name, now)
         self.ended(call)
 
