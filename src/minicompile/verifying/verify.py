@@ -48,6 +48,11 @@ class Live:
     vectors: Any = None  # for which its C++ was written, a VecISA of Inductor's; none where torch cannot say
 
 
+def in_cpp(code: str) -> bool:
+    """Whether a graph's code has kernels in C++ that are built here, for the vectors that it was written for."""
+    return "cpp_pybinding" in code and "async_compile.triton(" not in code
+
+
 def all_ties(lives: Sequence[Live | None], seconds: float = math.inf) -> list[Ties]:
     """Those of the graphs of a compile, whose C++ is built in one go; an error of ours is told, not raised.
 
@@ -61,7 +66,7 @@ def all_ties(lives: Sequence[Live | None], seconds: float = math.inf) -> list[Ti
     known = [live for live in lives if live is not None]
     codes: dict[str, list[str]] = {}  # by the vectors that they were written for
     for one in known:
-        if "cpp_pybinding" in one.code and "async_compile.triton(" not in one.code:
+        if in_cpp(one.code):
             codes.setdefault(str(one.vectors), []).append(one.code)
     vectors = {str(one.vectors): one.vectors for one in known}
     try:

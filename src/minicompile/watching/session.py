@@ -20,7 +20,7 @@ from minicompile.torch_private import gpu_decompositions, installed, simulated
 from minicompile.torch_private.names import lookup, owner
 from minicompile.verifying import user_kernels as verifying_user_kernels
 from minicompile.verifying.graphs import is_whole
-from minicompile.verifying.verify import LARGEST, Live
+from minicompile.verifying.verify import LARGEST, Live, in_cpp
 from minicompile.watching import user_kernels
 from minicompile.watching.calls import KernelCalls
 from minicompile.watching.choosing.choices import Choices
@@ -247,7 +247,7 @@ def _live(graph, made: dict, given: list) -> Live:
     constants = {**getattr(graph, "constants", {}), **getattr(graph, "torchbind_constants", {})}
     proposed = {one["name"]: one["node"] for one in made["buffers"]}
     users = verifying_user_kernels.noted(graph.module)
-    pick = lookup("pick_vec_isa")
+    pick = lookup("pick_vec_isa") if in_cpp(made["code"]) else None  # it compiles to know, which can take a minute
     vectors = pick() if pick else None
     return Live(graph.module, made["code"], constants, proposed, users, given, made["index"], made["backward"],
                 vectors=vectors)  # fmt: skip

@@ -77,6 +77,14 @@ def test_code_is_built_for_the_vectors_that_it_was_written_for():
         assert str(live.vectors) in expected or not expected
 
 
+def test_who_writes_no_cpp_is_not_asked_for_vectors():
+    """To answer, torch builds a program for each kind of vectors, which took a minute beside a GPU."""
+    with mock.patch.object(cpu_vec_isa, "pick_vec_isa") as asked:
+        (live,) = lives(torch.sin, torch.randn(64))
+    assert live.vectors is None
+    assert not asked.called
+
+
 WRONG = """async_compile.cpp_pybinding(['float*', 'int64_t'], r'''
 #include <torch/csrc/inductor/cpp_prefix.h>
 extern "C"  void  kernel(float* out_ptr0, const int64_t ks0)
