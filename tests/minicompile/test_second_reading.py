@@ -420,6 +420,16 @@ def test_each_kind_is_found_and_the_right_sentence_is_held(kind):
         assert sum(one.verdict == "held" for one in found) > 1  # more than where it is called
 
 
+def test_an_index_that_is_counted_from_the_end_where_it_is_negative_is_that_index():
+    wrapped = ("tmp1 = tmp0 + tmp9", "tmp2 = tmp0 < 0", "tmp3 = tl.where(tmp2, tmp1, tmp0)")
+    third = "\n    ".join(("tmp0 = tl.load(in_ptr0 + (x0 + 0), xmask)", *wrapped))
+    code = _code().replace("tmp0 = tl.load(in_ptr0 + (x0 + 0), xmask)", third)
+    for operation, moved, verdict in (("cos", wrapped[0], "held"), ("mul", wrapped[0], "false"), ("cos", "", "false")):
+        said = f"```python\n# @{wrapped[2]}@: aten.{operation}.default ({operation}), m.py:1\nx\n```\n"
+        found = _read("third", said, code.replace(wrapped[0], moved or "tmp1 = tmp0 * tmp9")).values()
+        assert [one.verdict for one in found if one.sentence.kind == "comment"] == [verdict]
+
+
 def test_c_plus_plus_under_the_heading_of_triton():
     code = _code().replace("first = async_compile.triton('first', '''", "first = async_compile.cpp_pybinding([], r'''")
     found = _read("first", LABEL.format("simulated target: Triton for an H200"), code)

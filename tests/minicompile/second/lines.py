@@ -214,8 +214,17 @@ def _source(kernel: KernelText, one: Statement | None, depth: int = 8) -> Statem
         zeros = rf"\b{masked[2]} = tl\.full\({masked[1]}\.shape" if masked else r"(?!)"  # where a block is off
         if masked and any(re.search(zeros, each.text) for each in kernel.statements):
             name = masked[1]
+        if masked and _wrapped(kernel, value, masked[2]):
+            name = masked[2]
         earlier = [each for each in kernel.statements if each.target == name and each.number < one.number]
         if name is None or not earlier:
             return one
         one, depth = earlier[-1], depth - 1
     return one
+
+
+def _wrapped(kernel: KernelText, value: str, index: str) -> bool:
+    """Whether a choice is an index, counted from the end where it is negative: what is no position is none of it."""
+    negative, moved, _ = re.findall(r"tmp\w+", value)
+    signs = (rf"\b{negative} = {index} < 0$", rf"\b{moved} = {index} \+ tmp\w+$")
+    return all(any(re.search(sign, each.text.strip()) for each in kernel.statements) for sign in signs)
