@@ -32,25 +32,29 @@ class Values:
     dtype: torch.dtype
     flat: torch.Tensor  # float64, or int64
     scale: float
+    rounded: float  # the scale of its roundings: its own, or that of what was subtracted on its way
     constant: bool
     wide: bool  # a float
     unit: float  # of the last place, in the narrowest dtype that it was rounded to on its way
 
     @classmethod
-    def of(cls, name: str, value: torch.Tensor, unit: float = 0.0) -> "Values":
+    def of(cls, name: str, value: torch.Tensor, unit: float = 0.0, lost: float = 1.0) -> "Values":
         wide = value.dtype.is_floating_point
         flat = value.detach().reshape(-1).to(torch.float64 if wide else torch.int64)
-        scale = _scale(flat) if flat.numel() else 1.0
-        if not math.isfinite(scale):
-            finite = flat[torch.isfinite(flat)]
-            scale = _scale(finite) if finite.numel() else 1.0
+        scale = scale_of(flat)
         constant = bool(flat.numel() and (flat == flat[0]).all())
-        return cls(name, tuple(value.shape), value.dtype, flat, scale, constant and flat.numel() > 1, wide,
+        return cls(name, tuple(value.shape), value.dtype, flat, scale, scale * lost, constant and flat.numel() > 1, wide,
                    max(unit, EPSILON.get(value.dtype, 0.0)))  # fmt: skip
 
 
-def _scale(flat: torch.Tensor) -> float:
-    return float(flat.double().pow(2).mean().sqrt())
+def scale_of(values: torch.Tensor) -> float:
+    """How large numbers are, by the root of their mean square; of those that are finite."""
+    wide = values.double()
+    scale = float(wide.pow(2).mean().sqrt()) if values.numel() else 1.0
+    if math.isfinite(scale):
+        return scale
+    finite = wide[torch.isfinite(wide)]
+    return float(finite.pow(2).mean().sqrt()) if finite.numel() else 1.0
 
 
 @dataclass
@@ -76,7 +80,7 @@ def apart(values: torch.Tensor, node: Values, index: torch.Tensor, dtype: torch.
     if not node.wide:
         return torch.where(values == wanted, 0.0, math.inf)
     unit = max(node.unit, EPSILON.get(dtype, 0.0))
-    off = (values - wanted).abs() / wanted.abs().clamp(min=max(node.scale, 1e-300)).mul_(unit)
+    off = (values - wanted).abs() / wanted.abs().clamp(min=max(node.rounded, 1e-300)).mul_(unit)
     odd = off.isnan()  # of infinities, and of what is no number
     if bool(odd.any()):
         same = (values == wanted) | (values.isnan() & wanted.isnan())
@@ -93,7 +97,7 @@ def _may_be(values: Any, node: Values, index: Any, dtype: torch.dtype, allowed: 
         return bool((values == wanted).all())
     unit = max(node.unit, EPSILON.get(dtype, 0.0))
     with numpy.errstate(all="ignore"):
-        far = ~(numpy.abs(values - wanted) <= allowed * unit * numpy.maximum(numpy.abs(wanted), node.scale))
+        far = ~(numpy.abs(values - wanted) <= allowed * unit * numpy.maximum(numpy.abs(wanted), node.rounded))
     return not (far.any() and (far & (values != wanted) & ~(numpy.isnan(values) & numpy.isnan(wanted))).any())
 
 
@@ -113,7 +117,7 @@ class Candidates:
         owners = numpy.repeat(numpy.arange(len(wide)), [one.flat.numel() for one in wide])
         order = numpy.argsort(flat, kind="stable")
         owners = owners[order]
-        return flat[order], owners, numpy.array([one.scale * one.unit * 64 for one in wide])[owners]
+        return flat[order], owners, numpy.array([one.rounded * one.unit * 64 for one in wide])[owners]
 
     def of(self, values: torch.Tensor, wide: bool) -> list[str]:
         """The nodes that may have these values, by a few of them."""
@@ -128,7 +132,7 @@ class Candidates:
         picked = telling[torch.linspace(0, len(telling) - 1, min(PICKED, len(telling))).long()].tolist()
         left: set[int] | None = None
         flat, owners, slacks = self._sorted
-        most = max(one.scale * one.unit * 64 for one in self._wide)
+        most = max(one.rounded * one.unit * 64 for one in self._wide)
         unit = max(one.unit for one in self._wide) * 64
         for one in picked:
             slack = most + abs(one) * unit
@@ -320,7 +324,7 @@ def matched(
             off = apart(flat, node, lies, dtype)
             if not bool((off <= allowed).all()):
                 continue
-            if wide and bool((flat.abs() <= allowed * node.unit * node.scale).all() & (off > 0).any()):
+            if wide and bool((flat.abs() <= allowed * node.unit * node.rounded).all() & (off > 0).any()):
                 continue  # noise about the node's zeros
             met = torch.zeros(len(node.flat), dtype=torch.bool)
             met[lies] = True

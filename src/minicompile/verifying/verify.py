@@ -27,6 +27,7 @@ LONG = 4.0  # seconds after which another input is run only where the time is th
 LARGEST = 1 << 26  # elements of all nodes together
 POINTER = re.compile(r"= .*?\b(\w*ptr\d+)\b")  # that a line reads
 CAST = re.compile(r"= (?:[\w:]+<[\w:, ]+>)?\(?(tmp\d+)\)?(?:\.to\([\w.]+\))?;?\s*$")  # of a value
+SUMS = ("add", "sub", "rsub")
 RARE = 8  # of values of two kinds as many must be of either: fewer are equal by chance
 HIGHEST = (1 << 12, 97, 31, 11, 5, 3, 2, 1)  # what integers may be below, tried in turn
 
@@ -160,6 +161,28 @@ class _CallFound:
     refused: str | None = None
 
 
+def _lost(eager: graphs.Values) -> dict[str, float]:
+    """For each node how many times as large was what it, or one before it, is the sum or the difference of.
+
+    Of a row far from zero the distance to its mean is left with few digits, and which those are depends on the order in
+    which the mean was summed up.
+    """
+    lost: dict[str, float] = {}
+    for part in (eager, *(several[0] for several in eager.inner.values())):
+        for node in part.nodes:
+            before = [part.within + one.name for one in node.all_input_nodes]
+            value, factor = (
+                part.found.get(part.within + node.name),
+                max((lost.get(one, 1.0) for one in before), default=1.0),
+            )
+            if operation(node.target) in SUMS and value is not None and value.dtype.is_floating_point:
+                terms = [matching.scale_of(part.found[one]) for one in before if one in part.found]
+                own = matching.scale_of(value)
+                factor = max([factor, *(one / own for one in terms if own and math.isfinite(one / own))])
+            lost[part.within + node.name] = factor
+    return lost
+
+
 class _NoInput(Exception):
     """The graph does not take an input that was made up."""
 
@@ -291,11 +314,11 @@ class _Verification:
         if self.layouts is None:
             self.layouts = graphs.Layouts(eager)
             self._from_inputs = _from_inputs(module)
-        units = self._units(eager)
+        units, lost = self._units(eager), _lost(eager)
         self.inner = {name for found in inner for name in found}
-        outer = self._values(eager.found, units)
-        candidates = [Candidates([*outer, *self._values(inner[0], units)])]
-        candidates += [Candidates([*outer, *self._values(found, units)]) for found in inner[1:] if found]
+        outer = self._values(eager.found, units, lost)
+        candidates = [Candidates([*outer, *self._values(inner[0], units, lost)])]
+        candidates += [Candidates([*outer, *self._values(found, units, lost)]) for found in inner[1:] if found]
         constant = {one.name for one in candidates[0].every.values() if one.constant}
         self.constant = constant if self.constant is None else self.constant & constant
         self.eager = eager
@@ -334,10 +357,12 @@ class _Verification:
         self.recorder = recorder
         self._returned(results, recorder)
 
-    def _values(self, found: dict[str, torch.Tensor], units: dict[str, float]) -> list[matching.Values]:
+    def _values(
+        self, found: dict[str, torch.Tensor], units: dict[str, float], lost: dict[str, float]
+    ) -> list[matching.Values]:
         """Nodes to compare with, and what kinds of values they have."""
         assert self.layouts is not None
-        made = [matching.Values.of(name, one, units.get(name, 0.0)) for name, one in found.items()
+        made = [matching.Values.of(name, one, units.get(name, 0.0), lost.get(name, 1.0)) for name, one in found.items()
                 if name not in self.layouts.base and not one.dtype.is_complex]  # fmt: skip
         for one in made:
             self.kinds.setdefault(one.name, Kinds(one.wide)).add(one.flat)

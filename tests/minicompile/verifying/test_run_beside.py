@@ -50,6 +50,14 @@ def ties(normed) -> Ties:
     return ties_of(normed)
 
 
+@pytest.mark.parametrize("offset", [30.0, 3000.0])
+def test_what_is_left_of_a_row_far_from_zero_is_known_as_well_as_its_roundings_let_it(offset):
+    """The distances to a mean have few digits there, and in which order the mean is summed up decides those."""
+    (live,) = lives(lambda x: nn.functional.layer_norm(x.tanh() + offset, (40,)), torch.randn(6, 40))
+    (call,) = ties_of(live)["calls"]
+    assert {"sub", "mul"} <= {*call["computes"]}
+
+
 def texts(live: Live) -> dict[str, list[str]]:
     return {name: text.split("\n") for name, (_, text) in triton_sources(live.code.split("\n")).items()}
 
