@@ -43,7 +43,8 @@ class Values:
         flat = value.detach().reshape(-1).to(torch.float64 if wide else torch.int64)
         scale = scale_of(flat)
         constant = bool(flat.numel() and (flat == flat[0]).all())
-        return cls(name, tuple(value.shape), value.dtype, flat, scale, scale * lost, constant and flat.numel() > 1, wide,
+        several = constant and flat.numel() > 1
+        return cls(name, tuple(value.shape), value.dtype, flat, scale, scale * lost, several, wide,
                    max(unit, EPSILON.get(value.dtype, 0.0)))  # fmt: skip
 
 
