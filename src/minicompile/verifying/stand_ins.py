@@ -1,10 +1,14 @@
-"""Operators of ATen's that a GPU alone has, for the graph and for the code that calls them: cells of GRU and LSTM."""
+"""Operators of ATen's that a GPU alone has, for the graph and for the code that calls them: attention, GRU, LSTM."""
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
+
+from minicompile.verifying.blocks import Unable
 
 
 def _gates(input_gates: Tensor, hidden_gates: Tensor, *biases: Tensor | None, parts: int) -> list[tuple[Tensor, ...]]:
@@ -59,11 +63,75 @@ def lstm_cell_backward(
     return made, to_cell * forget, made.sum(0) if has_bias else None
 
 
+def _attended(causal: bool, scale: float | None, *given: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention written out, in float32 at least, and the logarithm of each row's sum of exponentials.
+
+    Args:
+        causal: whether a query sees no later key.
+        scale: of the scores; None, 1 / sqrt of the features.
+        *given: the query, the key, the value, and what is added to the scores.
+    """
+    query, key, value, *bias = given
+    query, key, value = (one.to(torch.promote_types(one.dtype, torch.float32)) for one in (query, key, value))
+    key, value = (one.repeat_interleave(query.shape[-3] // one.shape[-3], -3) for one in (key, value))
+    scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    scores = sum(bias, scores)
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
+    return scores.softmax(-1) @ value, scores.logsumexp(-1)
+
+
+def _laid(value: Tensor | None, like: Any) -> Any:
+    """A result in the dtype and the layout that an operator says it has; what it alone knows is zero."""
+    if not isinstance(like, Tensor):
+        return like
+    made = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype).zero_()
+    if value is not None:  # rows may be filled up, and have an axis more
+        made.view(made.shape[: value.ndim])[tuple(map(slice, value.shape))] = value.to(made.dtype)
+    return made
+
+
+def attention(operator: Any) -> Callable[..., tuple]:
+    """What stands in for one of torch's fused attentions, or for its backward pass.
+
+    Raises:
+        Unable: of what it returns, that it drops some at random.
+    """
+
+    def run(*args: Any, **kwargs: Any) -> tuple:
+        names = [one.name for one in operator._schema.arguments]
+        given = dict(zip(names, args, strict=False)) | kwargs
+        if given.get("dropout_p"):
+            raise Unable("random", str(operator))
+        how = given.get("is_causal", False), given.get("scale")
+        leaves = [given[name] for name in ("query", "key", "value", "attn_bias") if given.get(name) is not None]
+        results: tuple[Tensor, ...]
+        if names[0].startswith("grad"):
+            leaves = [one.detach().requires_grad_() for one in leaves]
+            with torch.enable_grad():
+                out, _ = _attended(*how, *leaves)
+            results = torch.autograd.grad(out, leaves, args[0].to(out.dtype))
+        else:
+            results = _attended(*how, *leaves)
+        args, kwargs = tree_map_only(Tensor, lambda one: one.detach().to("meta"), (args, kwargs))
+        layouts = operator(*args, **kwargs)
+        return tuple(_laid(value, like) for value, like in zip_longest(results, layouts))
+
+    return run
+
+
+FUSED = [f"_scaled_dot_product_{kind}_attention" for kind in ("efficient", "flash", "cudnn")]
 STAND_INS: dict[str, Callable[..., Any]] = {
     "aten._thnn_fused_gru_cell.default": gru_cell,
     "aten._thnn_fused_gru_cell_backward.default": gru_cell_backward,
     "aten._thnn_fused_lstm_cell.default": lstm_cell,
     "aten._thnn_fused_lstm_cell_backward_impl.default": lstm_cell_backward,
+    **{
+        f"aten.{name}.default": attention(getattr(torch.ops.aten, name).default)
+        for kind in FUSED
+        for name in (kind, f"{kind}_backward")
+        if hasattr(torch.ops.aten, name)
+    },
 }
 
 
