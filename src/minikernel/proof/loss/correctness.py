@@ -1,7 +1,10 @@
 """Hold every contender against float64 on every case: right, wrong, refused or absent, and by how much."""
 
 import math
+import multiprocessing
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,31 +20,51 @@ ALONE = {"states_alone": ("dh", 0), "weight_alone": ("dw", 1)}  # how a case is 
 RIGHT, WRONG, REFUSED, ABSENT = "right", "wrong", "refused", "absent"
 
 
-def loss_correctness(params: dict, device: str, log: Callable[[str], None]) -> dict:
+def loss_correctness(params: dict, device: str, log: Callable[[str], None], processes: int = 1) -> dict:
     """Every contender through every case.
 
     Args:
-        params: `seed`, and `compile_seconds` that torch.compile has for all cases together.
+        params: `seed`, and `compile_seconds` that torch.compile has in each process.
         device: torch device.
         log: called with a line for each case.
+        processes: that share the cases: most of the time is compilers'.
 
     Returns:
         `loss_correctness.json` without its provenance.
     """
+    parts = [partial(_verdicts, case, it, params["seed"], device) for case in cases(device) for it in case.dtypes]
     rows: list[dict] = []
-    compiled: Any = function_of(COMPILE)
-    compiled.seconds = float(params["compile_seconds"])
-    for case in cases(device):
-        for dtype in case.dtypes:
-            tensors = made(case, dtype, device, params["seed"])
-            right = expected(case, tensors)
-            found = [
-                {"who": who, **about(case, dtype), **verdict(one, case, tensors, right, device)}
-                for who, one in CONTENDERS.items()
-            ]
-            rows += found
-            log(f"{case.code} {dtype}: " + ", ".join(f"{row['who']} {row['verdict']}" for row in found))
+
+    def tell(found: list[dict]) -> None:
+        rows.extend(found)
+        log(f"{found[0]['case']} {found[0]['dtype']}: " + ", ".join(f"{row['who']} {row['verdict']}" for row in found))
+
+    begin = partial(_begin, float(params["compile_seconds"]))
+    if processes == 1:
+        begin()
+        for part in parts:
+            tell(part())
+    else:
+        # a process that has opened a GPU cannot be forked
+        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), begin) as pool:
+            for waiting in [pool.submit(part) for part in parts]:
+                tell(waiting.result())
     return {"cases": rows, "versions": versions(), "seed": params["seed"]}
+
+
+def _begin(seconds: float) -> None:
+    compiled: Any = function_of(COMPILE)
+    compiled.seconds = seconds
+
+
+def _verdicts(case: Case, dtype: str, seed: int, device: str) -> list[dict]:
+    """Everybody on one case."""
+    tensors = made(case, dtype, device, seed)
+    right = expected(case, tensors)
+    return [
+        {"who": who, **about(case, dtype), **verdict(one, case, tensors, right, device)}
+        for who, one in CONTENDERS.items()
+    ]
 
 
 def about(case: Case, dtype: str) -> dict:

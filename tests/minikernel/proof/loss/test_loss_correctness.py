@@ -93,3 +93,14 @@ def test_who_is_not_here_or_cannot_is_not_called_wrong(monkeypatch: pytest.Monke
     found = verdict(CONTENDERS["eager"], case, tensors, right, "cpu")
     assert (found["verdict"], found["reason"]["code"], found["error"]) == ("refused", "raised", None)
     assert "not today" in found["reason"]["text"]
+
+
+def test_processes_that_share_the_cases_find_what_one_finds(monkeypatch: pytest.MonkeyPatch):
+    few = [BY_CODE["one_token"], BY_CODE["all_ignored"], BY_CODE["half"]]
+    monkeypatch.setattr(correctness, "cases", lambda device: few)
+    said: list[str] = []
+    alone, shared = (
+        correctness.loss_correctness({"seed": 1, "compile_seconds": 0}, "cpu", said.append, count) for count in (1, 2)
+    )
+    assert shared == alone
+    assert said[:5] == said[5:]
