@@ -52,6 +52,8 @@ OF_TWO = re.compile(r"^\s*tmp\d+ [-+*/] tmp\d+;?\s*$")
 UNMISTAKABLE = dict.fromkeys(("sort", "argsort", "msort", "topk"), re.compile("sort|topk"))
 # operations that read where a value says, which a text shows up to their line
 AT_VALUES = ("gather", "index", "index_select", "embedding", "take")
+# ... and that add where a value says: their result is in memory alone
+SCATTERED = ("_unsafe_masked_index_put_accumulate", "scatter_add", "scatter_reduce", "index_add")
 BY_VALUE = re.compile(r"load\w*\(\w+ \+ \(?[^,]*\btmp\d|ptr\d+\[[^\]]*\btmp")
 INPUT = "placeholder"  # of a graph: where it is read, and where that is passed on
 READS = re.compile(r"tl\.load|ptr\d+ \+|ptr\d+\[|loadu?\(")
@@ -81,6 +83,8 @@ def is_no_line_of(operation: str, right: str, reads: bool, up_to_index: bool, te
         return UNMISTAKABLE[operation].search(text) is None
     if operation in AT_VALUES:
         return up_to_index
+    if operation in SCATTERED:
+        return not reads
     if operation in NO_MOVE and (reads or MOVE.match(right) is not None):
         return True
     signs = NAMED.get(operation) or (WRITTEN.get(operation) if not BLOCK.search(right) else None)
@@ -120,7 +124,8 @@ def without_chance(
                 return False
             if not known and text and operation == INPUT:
                 return False
-            if not known and text and node not in loaded and is_no_line_of(operation, right, reads, up, text):
+            elsewhere = node not in loaded or operation in SCATTERED
+            if not known and text and elsewhere and is_no_line_of(operation, right, reads, up, text):
                 return False
             if known or few.get(node) not in TEXTS:
                 return True

@@ -115,3 +115,11 @@ def test_a_product_is_no_root_a_cast_no_power_and_a_masked_value_no_maximum():
         "square": ["tmp0", "tmp1", "tmp3", "tmp4"],
         "largest": ["tmp4"],
     }
+
+
+def test_what_is_added_up_where_values_say_is_in_memory_alone():
+    """However few numbers it has: where all are zero, every line of zeros has its values."""
+    text = "def kernel(in_ptr0):\n    tmp0 = tl.load(in_ptr0 + x0)\n    tmp1 = tl.where(mask, x0, tmp9)"
+    for loaded in (set(), {"sum"}):
+        made, _ = without_chance(lines("sum")[:2], text, {}, loaded, {"sum": "scatter_add"})
+        assert [line["nodes"] for line in made] == [["sum"], []]
