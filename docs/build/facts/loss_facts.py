@@ -15,6 +15,7 @@ PLAIN_PASSES = (
     6  # by plain PyTorch: logits written; read and written as log-probabilities; read, written and read as gradients
 )
 PICO = 1e12  # picoseconds in a second
+STEADY = 1.1  # times the 20th percentile of one's calls the 80th may be
 
 
 def loss_facts(record: Path) -> dict:
@@ -61,7 +62,8 @@ def measured(path: Path) -> list[dict]:
 
     Returns:
         `width`, `words`; `lab` and `other`, picoseconds of a logit, loss and gradients; `who` is the fastest other;
-        `lab_right` and `other_right`: whether the results have no larger error than their dtype must have.
+        `lab_right` and `other_right`: whether the results have no larger error than their dtype must have; `ratio`,
+        None where one's own calls differ by more than a tenth.
     """
     if not path.exists():
         return []
@@ -78,5 +80,7 @@ def measured(path: Path) -> list[dict]:
             other = min(at.values(), key=lambda row: row["median_us"])
             own, others = (row["median_us"] / (m * words) / 1e6 * PICO for row in (ours, other))
             right = {"lab_right": ours["verdict"] == "right", "other_right": other["verdict"] == "right"}
-            found.append({"width": width, "words": words, "lab": own, "who": other["who"], "other": others, **right})
+            steady = all(row["p80_us"] <= STEADY * row["p20_us"] for row in (ours, other))
+            found.append({"width": width, "words": words, "lab": own, "who": other["who"], "other": others, **right,
+                          "ratio": others / own if steady else None})  # fmt: skip
     return sorted(found, key=lambda one: (one["width"], one["words"]))
