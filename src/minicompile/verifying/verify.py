@@ -171,10 +171,8 @@ def _lost(eager: graphs.Values) -> dict[str, float]:
     for part in (eager, *(several[0] for several in eager.inner.values())):
         for node in part.nodes:
             before = [part.within + one.name for one in node.all_input_nodes]
-            value, factor = (
-                part.found.get(part.within + node.name),
-                max((lost.get(one, 1.0) for one in before), default=1.0),
-            )
+            value = part.found.get(part.within + node.name)
+            factor = max((lost.get(one, 1.0) for one in before), default=1.0)
             if operation(node.target) in SUMS and value is not None and value.dtype.is_floating_point:
                 terms = [matching.scale_of(part.found[one]) for one in before if one in part.found]
                 own = matching.scale_of(value)
