@@ -56,6 +56,7 @@ WHOLE = (None, "before_cast", "unrounded")  # parts that are all of a node
 MOVES = ("load", "load_seed", "store", "store_reduction", "atomic_add", "constant", "index_expr", "to_dtype")
 BOUNDED = "set_indirect"  # an index is held against its bounds
 CAST = re.compile(r"\s*tmp\w+\.template cast<[^()]*>\(\);")  # a mask in another width of its lanes
+ROUNDED = re.compile(r"\s*(?:[\w:]+<[^()]*>\()?(tmp\w+)(?:\.to\([\w.]+\))?\)?;?\s*$")  # one value, in another dtype
 SPREAD = re.compile(r"\s*at::vec::Vectorized\w*<[^()]*>\(tmp\w+\);")  # one value goes into every lane
 CONVERTS = re.compile(r"convert_element_type|_to_copy|aten\.to\.")
 LEAVES_IN_LINES = ("inlined", "fused away")  # fates of what is in no memory
@@ -609,24 +610,29 @@ class _Told:
         """The kernel's lines that have a node's values, by their numbers in the code pane.
 
         Of several equal nodes the one is first that Inductor wrote the line for, or that is in the memory which the
-        line loads, or was computed last, or that Inductor notes for the call.
+        line loads, or was computed last, or that Inductor notes for the call; where a line casts, what it casts is.
         """
         if kernel is None:
             return []
         held = self._held_before(tied)
         loaded = {name for buffer in tied["reads"] for name in held.get(buffer, ([], None))[0]}
         found, loads, latest = [], self._proposals(call, loads=True), dict[str, None]()
+        text, was = self._sources.get(call["kernel"], []), dict[str, list[str]]()  # by name in the text, its nodes
         for one in tied["lines"]:
+            name, _, given = text[one["line"] - 1].partition("=") if one["line"] <= len(text) else ("", "", "")
             first = self._written_for(call, one)
             latest = {name: None for name in latest if name not in first} | dict.fromkeys(first)
             there = self._there(call, one["line"], held, loaded) if one["line"] in loads else loaded
             if not first and one["line"] in loads:
                 first = [name for name in one["nodes"] if name in there]
+            elif not first and one["part"] in WHOLE and (cast := ROUNDED.match(given)) and cast[1] in was:
+                first = [node for node in was[cast[1]] if node in one["nodes"]]
             elif not first and one["part"] in WHOLE:
                 first = [name for name in reversed(latest) if name in one["nodes"]]
             # zeros are some elements of much: where a line is not all of a node, it was loaded or is meant to be
             known = [name for name in one["nodes"] if name in self.nodes and (one["part"] != SLICE or name in there)]
             names = dict.fromkeys([*first, *self._meant(call, known), *known])
+            was |= {value: [*names] for value in VALUE.findall(name)}
             if names:
                 line = kernel["first"] + one["line"] - 1
                 found.append({"line": line, "nodes": [*names], "part": one["part"], "elements": one["elements"]})

@@ -259,6 +259,19 @@ def test_a_rounding_is_of_what_was_computed_and_of_no_equal_node():
     assert "sub" not in values["computes"]
 
 
+def test_of_equal_nodes_a_cast_is_first_what_it_casts():
+    """And not what was computed last, though that has the values as well."""
+    graphs = captured("bf16_layer_norm_train", "simulated").capture["graphs"]
+    [kernel] = [one for one in graphs[0]["kernels"] if "to_copy_mean" in one["name"]]
+    [at] = [one["line"] for one in graphs[0]["calls"] if one["kernel"] == kernel["name"]]
+    one = call(kernel["name"], at, lines={37: ("mean", None), 40: ("sub", None), 42: ("sub", None)}, reads=["buf9"])
+    one["lines"][0]["nodes"], one["lines"][2]["nodes"] = ["mean", "sub"], ["sub", "mean"]
+    capture = with_ties("bf16_layer_norm_train", "simulated", ties([one], buffers(buf9=["mean", "sub"])), None)
+    [values] = [each["values"] for each in capture["graphs"][0]["calls"] if each["kernel"] == kernel["name"]]
+    told = {line["line"] - kernel["first"] + 1: line["nodes"] for line in values["lines"]}
+    assert told == {37: ["mean", "sub"], 40: ["sub"], 42: ["mean", "sub"]}
+
+
 def test_what_a_line_loads_is_named_after_the_memory():
     kernel = "triton_per_fused__log_softmax_nll_loss_forward_1"
     one = call(kernel, 225, lines={33: ("sub_1", None)}, reads=["buf0"])
