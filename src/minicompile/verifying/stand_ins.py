@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map_only
 
+from minicompile.torch_private.tensors import named_arguments, without_data
 from minicompile.verifying.blocks import Unable
 
 
@@ -99,22 +99,20 @@ def attention(operator: Any) -> Callable[..., tuple]:
     """
 
     def run(*args: Any, **kwargs: Any) -> tuple:
-        names = [one.name for one in operator._schema.arguments]
-        given = dict(zip(names, args, strict=False)) | kwargs
+        given = named_arguments(operator, args, kwargs)
         if given.get("dropout_p"):
             raise Unable("random", str(operator))
         how = given.get("is_causal", False), given.get("scale")
         leaves = [given[name] for name in ("query", "key", "value", "attn_bias") if given.get(name) is not None]
         results: tuple[Tensor, ...]
-        if names[0].startswith("grad"):
+        if next(iter(given)).startswith("grad"):
             leaves = [one.detach().requires_grad_() for one in leaves]
             with torch.enable_grad():
                 out, _ = _attended(*how, *leaves)
             results = torch.autograd.grad(out, leaves, args[0].to(out.dtype))
         else:
             results = _attended(*how, *leaves)
-        args, kwargs = tree_map_only(Tensor, lambda one: one.detach().to("meta"), (args, kwargs))
-        layouts = operator(*args, **kwargs)
+        layouts = without_data(operator, args, kwargs)
         return tuple(_laid(value, like) for value, like in zip_longest(results, layouts))
 
     return run
