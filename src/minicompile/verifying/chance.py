@@ -46,6 +46,7 @@ MOVE = re.compile(
     r"^\s*(?:tl\.broadcast_to\(tmp\d+, [^()]*\)|\(?(?:tmp\d+|[a-z]+\d?_?\d*)\)?\.to\([\w.]+\)"
     r"|tl\.where\([^,]*mask[^,]*, tmp\d+, [^,]*\))\s*$"
 )
+CHOSEN = re.compile(r"^\s*tl\.where\(\w+, (tmp\d+), (tmp\d+)\)\s*$")
 # of two values, one of which may be 1 or 0: it then has the other's
 OF_TWO = re.compile(r"^\s*tmp\d+ [-+*/] tmp\d+;?\s*$")
 # by operation what the text of a kernel that computes it has: of sorted values, too, every sort has the values
@@ -85,6 +86,8 @@ def is_no_line_of(operation: str, right: str, reads: bool, up_to_index: bool, te
         return up_to_index
     if operation in SCATTERED:
         return not reads
+    if operation == "mul" and (chosen := CHOSEN.match(right)):  # as a factor of 0 or 1 is written: one of both is 0
+        return not any(re.search(rf"\b{one} = tl\.full\([^=]*\], 0(?:\.0)?,", text) for one in chosen.groups())
     if operation in NO_MOVE and (reads or MOVE.match(right) is not None):
         return True
     signs = NAMED.get(operation) or (WRITTEN.get(operation) if not BLOCK.search(right) else None)

@@ -159,6 +159,7 @@ class _CallFound:
     lines: dict[tuple[int, str], _Found] = field(default_factory=dict)
     stores: dict[str, _Found] = field(default_factory=dict)
     refused: str | None = None
+    terms: int = 0  # of its lines, as many as it may sum up: what it stores is known no better
 
 
 def _lost(eager: graphs.Values) -> dict[str, float]:
@@ -418,7 +419,7 @@ class _Verification:
     def _met_content(self, known: _CallFound, name: str, content: torch.Tensor, candidates: Candidates) -> None:
         run = known.runs - 1
         before = known.stores.get(name) if run else None
-        matches = self._matched(content, candidates, among=[*before.matches] if before else None)
+        matches = self._matched(content, candidates, known.terms, [*before.matches] if before else None)
         matches = {node: one for node, one in matches.items() if one.exact or not content.dtype.is_floating_point}
         matches = _whole(matches)
         lost = run > 0 and (before is None or not before.reduced)
@@ -485,6 +486,7 @@ class _Verification:
         places = matching.places_of(call.ran)
         largest = max((one[0].numel() for place in places for many in place.by_program.values() for one in many),
                       default=1)  # fmt: skip
+        known.terms = max(known.terms, largest)
         lines: dict[tuple[int, str], tuple[dict[str, Match], int]] = {}
         for key, seen in call.ran.values.items():
             if all(one.constant for one in seen):

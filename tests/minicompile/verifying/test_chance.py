@@ -123,3 +123,11 @@ def test_what_is_added_up_where_values_say_is_in_memory_alone():
     for loaded in (set(), {"sum"}):
         made, _ = without_chance(lines("sum")[:2], text, {}, loaded, {"sum": "scatter_add"})
         assert [line["nodes"] for line in made] == [["sum"], []]
+
+
+def test_a_product_is_chosen_where_the_other_choice_is_zero():
+    """As `x * flag` is written. A maximum of one value has that value, and multiplies nothing."""
+    text = "def kernel(in_ptr0):\n    tmp0 = tl.full([1], {}, tl.float32)\n    tmp1 = tl.where(tmp9, tmp8, tmp0)"
+    for number, tied_to in (("0.0", ["product"]), ("-1.0", [])):
+        made, _ = without_chance(lines("product")[1:2], text.format(number), {}, set(), {"product": "mul"})
+        assert made[0]["nodes"] == tied_to

@@ -58,6 +58,14 @@ def test_what_is_left_of_a_row_far_from_zero_is_known_as_well_as_its_roundings_l
     assert {"sub", "mul"} <= {*call["computes"]}
 
 
+def test_what_a_line_of_sums_has_is_what_it_stores():
+    """As many terms as a line may sum up, so many roundings may what it stores be off by."""
+    torch.manual_seed(0)
+    (live,) = lives(lambda x, w: w[(x > 0).long()].mean(1, keepdim=True).std(0), torch.randn(33), torch.randn(2, 13))
+    call = ties_of(live)["calls"][-1]
+    assert call["lines"][-1]["nodes"] == call["stores"][-1]["nodes"] == ["sqrt"]
+
+
 def texts(live: Live) -> dict[str, list[str]]:
     return {name: text.split("\n") for name, (_, text) in triton_sources(live.code.split("\n")).items()}
 
