@@ -75,18 +75,33 @@ def tolerance(unit: float, terms: int) -> float:
     return HALVES if unit > EPSILON[torch.float32] else ROUNDINGS + 2 * math.log2(max(terms, 2))
 
 
-def apart(values: torch.Tensor, node: Values, index: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """By how many units of the last place values differ from a node's at their places."""
+def apart(
+    values: torch.Tensor, node: Values, index: torch.Tensor, dtype: torch.dtype, scale: float | None = None
+) -> torch.Tensor:
+    """By how many units of the last place values differ from a node's at their places, each of a scale at least."""
     wanted = node.flat[index]
     if not node.wide:
         return torch.where(values == wanted, 0.0, math.inf)
     unit = max(node.unit, EPSILON.get(dtype, 0.0))
-    off = (values - wanted).abs() / wanted.abs().clamp(min=max(node.rounded, 1e-300)).mul_(unit)
+    off = (values - wanted).abs() / wanted.abs().clamp(min=max(node.rounded if scale is None else scale, 1e-300)).mul_(
+        unit
+    )
     odd = off.isnan()  # of infinities, and of what is no number
     if bool(odd.any()):
         same = (values == wanted) | (values.isnan() & wanted.isnan())
         off = torch.where(odd, torch.where(same, 0.0, math.inf), off)
     return off
+
+
+def _tells(values: torch.Tensor, node: Values, index: torch.Tensor, dtype: torch.dtype, allowed: float) -> bool:
+    """Whether values tell a node from zeros, by its own scale or by that of its roundings."""
+    return any(
+        bool(
+            (values.abs() > allowed * node.unit * scale).any()
+            & (apart(values, node, index, dtype, scale) <= allowed).all()
+        )
+        for scale in (node.scale, node.rounded)
+    )
 
 
 def _may_be(values: Any, node: Values, index: Any, dtype: torch.dtype, allowed: float) -> bool:
@@ -325,7 +340,7 @@ def matched(
             off = apart(flat, node, lies, dtype)
             if not bool((off <= allowed).all()):
                 continue
-            if wide and bool((flat.abs() <= allowed * node.unit * node.rounded).all() & (off > 0).any()):
+            if wide and bool((off > 0).any()) and not _tells(flat, node, lies, dtype, allowed):
                 continue  # noise about the node's zeros
             met = torch.zeros(len(node.flat), dtype=torch.bool)
             met[lies] = True

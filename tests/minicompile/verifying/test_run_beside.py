@@ -58,6 +58,11 @@ def test_what_is_left_of_a_row_far_from_zero_is_known_as_well_as_its_roundings_l
     assert {"sub", "mul"} <= {*call["computes"]}
 
 
+def test_what_is_left_of_a_difference_is_no_noise_where_it_was_computed_alike():
+    (live,) = lives(lambda x: ((x * 1.000001 - x) * 0.3).sum(-1), torch.randn(6, 33))
+    assert {"mul", "sub", "sum"} == {kind(one) for call in ties_of(live)["calls"] for one in call["computes"]}
+
+
 def test_what_a_line_of_sums_has_is_what_it_stores():
     """As many terms as a line may sum up, so many roundings may what it stores be off by."""
     torch.manual_seed(0)
