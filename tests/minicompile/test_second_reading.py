@@ -357,6 +357,7 @@ extern "C"  void  kernel(const float* in_ptr0,
         auto tmp3 = at::vec::convert<float,1,float,1>(tmp2);
         auto tmp4 = tmp3.exp() - decltype(tmp3)(1);
         tmp4.store(out_ptr0 + static_cast<int64_t>(x0), static_cast<int64_t>(16));
+        out_ptr0[static_cast<int64_t>(x0)] += tmp_acc0;
         tmp_acc0 = max_propagate_nan(tmp_acc0, at::vec::vec_reduce_all<float, 1>(tmp2));
         auto tmp5 = at::vec::Vectorized<float>::loadu(out_ptr0 + static_cast<int64_t>(x0), static_cast<int64_t>(16));
     }
@@ -386,6 +387,7 @@ COMMENTS = (  # of the lines above: where, what is right, and what is not
     ("auto tmp3", "aten.cos.default (cos), m.py:1", "aten.mul.Tensor (mul), m.py:1"),  # which hands that on
     ("auto tmp4", "aten.expm1.default (expm1), m.py:1", "aten.mul.Tensor (mul), m.py:1"),
     ("tmp4.store", "writes buf0[p0]", "writes arg1_1[p0]"),
+    ("] += tmp_acc0", "writes buf0[p0]; adds to what is there", "writes arg1_1[p0]; adds to what is there"),
     ("tmp_acc0 = max", "a horizontal reduction makes one value of the vector's lanes", "lane by lane, `tmp_acc0` adds"),
     ("auto tmp5", "aten.expm1.default (expm1), m.py:1: reads buf0[p0]",
      "aten.expm1.default (expm1), m.py:1: reads arg1_1[p0]"),

@@ -35,6 +35,7 @@ TELLS = {  # what is said of a line, and what its text has then
     r"a cascade sum: partial sums are added pairwise, which rounds less": r"cascade_sum_combine\(|cascade_sum_final\(",
     r"Welford's update: mean and squared deviations in one pass": r"welford_combine\(",
     r"an atomic addition: several iterations may add to the same element": r"^\s*atomic_add",
+    r"adds to what is there": r"ptr\d+\[.*\] \+= ",
     r"a small buffer on the stack, to take lanes one by one": r"__at_align__ std::array<",
     r"the vector goes into that buffer": r"^\s*\w+\.store\(\w*tmpbuf\w*\.data\(\)",
     r"hands the buffer's values on": r"^\s*return \w*tmpbuf\w*;$|^\s*return .*loadu\(\w*tmpbuf\w*\.data\(\)",

@@ -138,7 +138,7 @@ class KernelText:
             pointer = stored_to(text)
             read = text if "atomic" not in text else ""
             if pointer and "=" in text and self.language == "cpp" and "store(" not in text:
-                read = text.split("= ", 1)[-1] if " = " in text else text
+                read = re.split(r" \+?= ", text, maxsplit=1)[-1]  # an addition to memory is told where it is written
             elif pointer:
                 read = text.split(f", {pointer} +")[0] if "transpose_mxn" in text else ""
             for name in set(POINTERS.findall(read)):
