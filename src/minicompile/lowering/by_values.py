@@ -146,11 +146,11 @@ class _Told:
         self._in_lines = {
             name for one in verified for line in one["lines"] if not line["part"] for name in line["nodes"]
         }
-        self._stored_by: dict[str, set[str]] = defaultdict(set)
+        self._stored_by: dict[str, list[str]] = defaultdict(list)  # by node the kinds of calls, in order
         for one in verified:
             for store in one["stores"]:
                 for name in store["nodes"] if store["part"] in (None, "unrounded") else ():
-                    self._stored_by[name].add(one["kind"])
+                    self._stored_by[name].append(one["kind"])
         self._constant = {name for name, one in self.ties["nodes"].items() if one["where"] == "constant"}
         self._works = self._each_work()
 
@@ -644,8 +644,9 @@ class _Told:
             return node
         name = self._kept(node["name"])
         if name in self._stored_by:
-            kinds = self._stored_by[name]
-            fate = "materialised" if kinds != {"library"} else "extern call"
+            kinds = self._stored_by[name]  # what a library left there is the library's, and the copy is who copies it
+            library = kinds[0] == "library" and (name == node["name"] or {*kinds} == {"library"})
+            fate = "extern call" if library else "materialised"
             holding = [one for one, found in self.ties["buffers"].items() if name in found["nodes"]]
             buffer = node["buffer"] if node["buffer"] in holding or not holding else holding[0]
             return self._became(node, fate, buffer)

@@ -173,6 +173,19 @@ def test_ties_that_cannot_be_read_leave_the_graph_to_notes(spoilt):
     assert "(what was found of it cannot be read)" in annotate(capture)
 
 
+def test_what_a_library_computes_stays_its_own_where_a_kernel_copies_it():
+    inputs = torch.randn(2, 4, 6), torch.randn(2, 6, 3), torch.randn(4, 5)
+    watched = watch_model(
+        lambda a, b, w: (a @ b).transpose(1, 2).reshape(6, 4) @ w, inputs, target="simulated", name="m",
+        machine_code=False, verify=True,
+    )  # fmt: skip
+    [graph] = as_capture(watched)["graphs"]
+    fates = {node["name"]: node["fate"] for node in graph["nodes"]}
+    assert {name: fate for name, fate in fates.items() if name.startswith(("bmm", "clone", "mm"))} == {
+        "bmm": "extern call", "clone": "materialised", "mm": "extern call"
+    }  # fmt: skip
+
+
 def test_what_may_be_equal_by_chance_is_tied_where_it_is_meant():
     """`erf` is on line 32 of the kernel's text, and `mul` on line 29; a constant on line 34 may equal either."""
     kernel = "triton_poi_fused_add_constant_pad_nd_convolution_gelu_1"

@@ -12,6 +12,7 @@ from minilab.pages import templates
 from minilab.pages.translations import Translations
 from minilab.records.words import worded
 
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 TIMES_FASTER, TIMES_LEANER = 2.0, 10.0  # than eager, on a CPU: one of the two
 
 
@@ -81,7 +82,7 @@ def filters(text: Translations) -> dict[str, Callable]:
         "verdicts": verdicts,
         "cases_table": lambda found: cases_table(found, text),
         "times": times,
-        "reason": lambda reason: in_words(reason, text.language),
+        "reason": lambda reason: in_words(quoted(reason), text.language),
         "stale_reason": lambda reason: worded(reason, text.language),
     }
 
@@ -172,7 +173,14 @@ def refusals(seen: Shown) -> list[dict]:
     for place in seen.places:
         for who, reason in place.refused.items():
             # the milliseconds of somebody too slow differ from shape to shape: each is said
-            found.setdefault((who, str(sorted(reason.items()))), {"who": who, "reason": reason, "places": []})[
-                "places"
-            ].append(place)
+            one = {"who": who, "reason": reason, "places": []}
+            found.setdefault((who, str(sorted(quoted(reason).items()))), one)["places"].append(place)
     return [{**one, "all": len(one["places"]) == len(seen.places)} for one in found.values()]
+
+
+def quoted(reason: dict) -> dict:
+    """A reason as a page has it: what somebody else's code said is a quotation, without addresses in its memory."""
+    if reason["code"] != "raised":
+        return reason
+    said = ADDRESS.sub("", reason["text"]).replace("`", "'")
+    return {**reason, "text": f"`{said}`"}

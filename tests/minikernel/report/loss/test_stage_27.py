@@ -62,6 +62,15 @@ def test_who_is_missing_is_said_once():
     assert page.count("- `quack`: quack-kernels is not installed here.") == 1
 
 
+def test_what_a_peer_raised_is_quoted_once_though_its_memory_moves():
+    made = loss_artefact()
+    raised = {"code": "raised", "text": "TypeError: no key for <V at 0x7f31> of `x`"}
+    for number, one in enumerate(one for one in made["rows"] if one["who"] == "quack"):
+        one["refused"] = raised | {"text": raised["text"].replace("0x7f31", f"0x7f3{number}")}
+    page = report_27([made], [verdicts_artefact()])
+    assert page.count("Without `quack`: it failed with `TypeError: no key for <V> of 'x'`.") == 1
+
+
 def test_the_table_of_cases():
     lines = cases_table(table(verdicts_artefact()), words("en")).splitlines()
     assert lines[0] == "| case | `eager` | `torch` | `compile` | `lab` |"
