@@ -41,17 +41,6 @@ def written_arguments(operator: Any) -> list[tuple[int, str]]:
     return [(place, one.name) for place, one in enumerate(schema.arguments if schema else ()) if one.is_write]
 
 
-def named_arguments(operator: Any, args: tuple, kwargs: dict) -> dict[str, Any]:
-    """What an operator is given, by the names of its schema."""
-    return dict(zip([one.name for one in operator._schema.arguments], args, strict=False)) | kwargs
-
-
-def without_data(operator: Any, args: tuple, kwargs: dict) -> Any:
-    """An operator's results with their dtypes and layouts alone, on the device `meta`."""
-    args, kwargs = tree_map(lambda it: it.detach().to("meta") if isinstance(it, torch.Tensor) else it, (args, kwargs))
-    return operator(*args, **kwargs)
-
-
 def storage_identity(storage: torch.UntypedStorage) -> int:
     """A number that tells storages apart while they live."""
     return storage._cdata

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minicompile.torch_private.tensors import named_arguments, without_data
+from minicompile.torch_private.schemas import named_arguments, without_data
 from minicompile.verifying.blocks import Unable
 
 
