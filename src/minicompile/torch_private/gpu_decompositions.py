@@ -29,6 +29,11 @@ COMMON = "torch._prims_common"  # decompositions share it
 ON_THE_CPU = "tensor_split"  # the beginning of those whose indices have to be there, and are
 
 
+def named_arguments(operation: Any, args: tuple, kwargs: dict) -> dict[str, Any]:
+    """What an operation that a GPU has as one is given, by the names of its schema."""
+    return dict(zip([one.name for one in operation._schema.arguments], args, strict=False)) | kwargs
+
+
 def table() -> dict[Any, Callable]:
     """Inductor's decompositions, and those of operations that it leaves whole on the CPU."""
     aten = torch.ops.aten

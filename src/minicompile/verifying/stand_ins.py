@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minicompile.torch_private.schemas import named_arguments, without_data
+from minicompile.torch_private.gpu_decompositions import named_arguments
 from minicompile.verifying.blocks import Unable
 
 
@@ -112,7 +112,8 @@ def attention(operator: Any) -> Callable[..., tuple]:
             results = torch.autograd.grad(out, leaves, args[0].to(out.dtype))
         else:
             results = _attended(*how, *leaves)
-        layouts = without_data(operator, args, kwargs)
+        bare = {name: it.detach().to("meta") if isinstance(it, Tensor) else it for name, it in given.items()}
+        layouts = operator(**bare)
         return tuple(_laid(value, like) for value, like in zip_longest(results, layouts))
 
     return run
